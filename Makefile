@@ -10,6 +10,10 @@ TEST_TORCH ?= 1
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 
+# What holds the house: layers, circles, subjects, one table of outcomes, refusal codes, pages as they are made now, the recipe: `make check` runs it, `make test` the rest.
+HOUSE := tests/test_structure.py tests/test_subjects.py tests/test_refusals.py tests/test_docs.py tests/test_contributing.py \
+	tests/test_every_name_is_used.py tests/flows/test_one_look.py::test_one_place_reads_judges_and_reports
+
 .PHONY: help setup setup-dev setup-test nightly test prove scorecard check soak bench lock schema fmt clean
 
 help:
@@ -35,7 +39,7 @@ nightly: setup
 
 test: setup-test
 	@sh .ci/apt.sh
-	$(BIN)/python -m pytest -q -n $(JOBS) --durations 25 -m "not soak and not prove and not long" $(ARGS)
+	$(BIN)/python -m pytest -q -n $(JOBS) --durations 25 -m "not soak and not prove and not long" $(addprefix --ignore=,$(filter %.py,$(HOUSE))) $(ARGS)
 
 # The fault harness in a short profile with its score kept, the proofs that try everything of a kind, then mutation testing
 # of the modules that decide.
@@ -48,10 +52,6 @@ prove: setup-test
 scorecard: setup-test
 	@sh .ci/apt.sh .ci/apt-soak.txt
 	$(BIN)/python -m tests.scorecard whole --write -n $(JOBS) --timeout 7200 $(ARGS)
-
-# What holds the house: layers, circles, subjects, one table of outcomes, refusal codes, pages as they are made now, the recipe.
-HOUSE := tests/test_structure.py tests/test_subjects.py tests/test_refusals.py tests/test_docs.py tests/test_contributing.py \
-	tests/test_every_name_is_used.py tests/flows/test_one_look.py::test_one_place_reads_judges_and_reports
 
 check: setup-dev
 	$(BIN)/ruff check .

@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from flows.engine.actions import ACTIONS
 from tasks.remote import unseen
+from tests.support.yaml_file import read_yaml
 
 RACING = ("tests.support.racing", "tests.support.reused_pid")
 AT_ONCE = {"ThreadPoolExecutor", "Thread", "Timer"}
 Named = ast.FunctionDef | ast.ClassDef
 ROOT = Path(__file__).parents[1]
-ROWS: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "tests" / "races.yaml").read_text(encoding="utf-8"))
+ROWS: dict[str, dict[str, Any]] = read_yaml(ROOT / "tests" / "races.yaml")
 
 
 @cache

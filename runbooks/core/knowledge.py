@@ -197,7 +197,8 @@ def load_table(name: str) -> dict[str, Any]:
     import yaml
 
     path = resources.files("runbooks") / "knowledge" / f"{name}.yaml"
-    table = yaml.safe_load(path.read_text(encoding="utf-8"))
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    table = yaml.load(path.read_text(encoding="utf-8"), Loader=loader)  # noqa: S506 - a safe loader
     if not isinstance(table, dict):
         raise TypeError(f"{path}: a table must be a mapping")
     return table

@@ -7,12 +7,12 @@ or leaves open.
 import sys
 from pathlib import Path
 
-import yaml
 from pydantic import Field
 
 from runbooks.core.base import Frozen
 from runbooks.triage.text import judge_lines
 from tests.corpus.measure import meanings
+from tests.support.yaml_file import read_yaml
 
 FILE = Path(__file__).parent / "headlines.yaml"
 PARTS = ("first", "second", "elsewhere", "last")
@@ -50,7 +50,7 @@ class Answer(Frozen):
 
 def headlines(part: str) -> tuple[Headline, ...]:
     """The headlines of one of PARTS."""
-    return tuple(Headline.model_validate(h) for h in yaml.safe_load(FILE.read_text(encoding="utf-8"))[part])
+    return tuple(Headline.model_validate(h) for h in read_yaml(FILE)[part])
 
 
 def answers(part: str) -> list[Answer]:

@@ -10,13 +10,13 @@ import re
 import sys
 from pathlib import Path
 
-import yaml
 from pydantic import Field
 
 from runbooks.core.base import Frozen
 from runbooks.triage.load import library
 from runbooks.triage.model import CandidateCause, TriageResult
 from runbooks.triage.text import judge_lines
+from tests.support.yaml_file import read_yaml
 
 HERE = Path(__file__).parent
 README = HERE.parents[1] / "runbooks/triage/README.md"
@@ -101,7 +101,7 @@ def excerpts() -> tuple[Excerpt, ...]:
     found = [
         Excerpt.model_validate(e)
         for path in sorted(HERE.glob("*.yaml"))
-        for e in yaml.safe_load(path.read_text(encoding="utf-8")).get("excerpts", ())
+        for e in read_yaml(path).get("excerpts", ())
     ]
     twice = {e.id for e in found if sum(o.id == e.id for o in found) > 1}
     if twice:

@@ -8,7 +8,6 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-import yaml
 
 from runbooks.container.diagnose import Limits, diagnose
 from runbooks.container.evidence import Evidence
@@ -18,6 +17,7 @@ from tests.runbooks.container import test_situations as situations
 from tests.support import fuse_mount
 from tests.support.docker_engine import Engine, docker_engine
 from tests.support.situations import merge
+from tests.support.yaml_file import read_yaml
 from tests.tasks.container.test_deaths import pids_of
 from tests.tasks.container.world import World, confirmed
 
@@ -130,7 +130,7 @@ def test_a_kill_without_a_request(engine: Engine) -> None:
 
 
 def replaced(head_started: str) -> Diagnosis:
-    doc = yaml.safe_load((situations.HERE / "cd08-head-replaced.yaml").read_text())
+    doc = read_yaml(situations.HERE / "cd08-head-replaced.yaml")
     doc["change"]["ray"]["value"]["nodes"][0]["started_at"] = head_started
     evidence = Evidence.model_validate(merge(situations.BASE, doc["change"]))
     return diagnose(evidence, Limits(**load_runbook("container-death").limit_values()))

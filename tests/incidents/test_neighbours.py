@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from pydantic import BaseModel
 
 from runbooks.container.evidence import Evidence as ContainerEvidence
@@ -30,8 +29,9 @@ from tests.runbooks.rendezvous import build as stale
 from tests.runbooks.spawning import build as spawning
 from tests.runbooks.ssh import build as ssh
 from tests.support.situations import merge
+from tests.support.yaml_file import read_yaml
 
-ALL: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "neighbours.yaml").read_text(encoding="utf-8"))
+ALL: list[dict[str, Any]] = read_yaml(Path(__file__).parent / "neighbours.yaml")
 SURE = (Certainty.CONFIRMED, Certainty.LIKELY)
 
 

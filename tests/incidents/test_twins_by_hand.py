@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from runbooks.core.verdict import Certainty, Diagnosis
 from tests.incidents import test_neighbours as neighbours
+from tests.support.yaml_file import read_yaml
 
 HERE = Path(__file__).parent
-ALL: list[dict[str, Any]] = yaml.safe_load((HERE / "twins.yaml").read_text(encoding="utf-8"))
+ALL: list[dict[str, Any]] = read_yaml(HERE / "twins.yaml")
 
 
 def params() -> Iterator[Any]:

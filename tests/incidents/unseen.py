@@ -14,7 +14,6 @@ from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
-import yaml
 from pydantic import BaseModel
 
 from runbooks.checkpoint.evidence import OtherNode
@@ -37,9 +36,10 @@ from tests.runbooks.gpu import build as zombies
 from tests.runbooks.rendezvous import build as stale
 from tests.support.ckpt_files import need, save, state
 from tests.support.ckpt_fleet import context, folder
+from tests.support.yaml_file import read_yaml
 
 Given = dict[str, Any]
-ALL: list[Given] = yaml.safe_load((Path(__file__).parent / "unseen.yaml").read_text(encoding="utf-8"))
+ALL: list[Given] = read_yaml(Path(__file__).parent / "unseen.yaml")
 GIB = 1 << 30
 
 

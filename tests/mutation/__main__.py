@@ -14,9 +14,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-import yaml
-
 from runbooks.core.base import Frozen
+from tests.support.yaml_file import read_yaml
 
 HERE = Path(__file__).resolve().parent
 REPO = HERE.parents[1]
@@ -73,7 +72,7 @@ def _judge(folder: Path) -> int:
 
 
 def _compare(tried: int, survived: list[Mutant]) -> int:
-    known = [Mutant.model_validate(m) for m in yaml.safe_load((HERE / "survivors.yaml").read_text()) or []]
+    known = [Mutant.model_validate(m) for m in read_yaml(HERE / "survivors.yaml") or []]
     explained = {k.same for k in known if k.why.strip()}
     new = [m for m in survived if m.same not in explained]
     stale = [k for k in known if k.same not in {m.same for m in survived}]

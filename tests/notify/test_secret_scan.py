@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 
 import pytest
-import yaml
 
 from runbooks.core.redact import Redactor
 from tests.notify.conftest import Told
@@ -17,8 +16,9 @@ from tests.support.engine_rig import REPO, Rig
 from tests.support.kingfisher import findings
 from tests.support.planted import Planted, leaked, log_line, made, planted
 from tests.support.server_database import rows_of
+from tests.support.yaml_file import read_yaml
 
-EVERYDAY = yaml.safe_load((REPO / "tests/data/redact/everyday.yaml").read_text(encoding="utf-8"))["secrets"]
+EVERYDAY = read_yaml(REPO / "tests/data/redact/everyday.yaml")["secrets"]
 R = Redactor(b"0123456789abcdef-test")
 KNOWN_TO_THE_SCANNER = 50  # forms of our table that it must find, so that its silence means something
 

@@ -6,7 +6,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
 from pydantic import BaseModel
 
 from runbooks.core.knowledge import folder_of, load_runbook, runbook_slugs
@@ -26,6 +25,7 @@ from tests.runbooks.spawning import test_situations as spawning_situations
 from tests.runbooks.ssh import build as ssh
 from tests.runbooks.ssh import test_situations as ssh_situations
 from tests.support.answering import evidence_of
+from tests.support.yaml_file import read_yaml, read_yaml_all
 
 HERE = Path(__file__).parent
 
@@ -105,13 +105,13 @@ def by_folder() -> tuple[str, ...]:
 def answered(slug: str) -> tuple[dict[str, Any], ...]:
     """Its situations as they are written; test_situations.py explains the form."""
     path = HERE.joinpath(*folder_of(slug).split("."), "situations.yaml")
-    return tuple(yaml.safe_load_all(path.read_text(encoding="utf-8")))
+    return tuple(read_yaml_all(path))
 
 
 def _changes(runbook: str, module: Any) -> Iterator[tuple[str, str, BaseModel, dict[str, Any]]]:
     """The runbooks whose situations are files that change a base."""
     files: list[Path] = module.FILES
     for path in files:
-        doc = yaml.safe_load(path.read_text(encoding="utf-8"))
+        doc = read_yaml(path)
         seen = module.Evidence.model_validate(module.merge(module.BASE, doc["change"]))
         yield runbook, path.stem, seen, doc.get("limits") or {}

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-import yaml
 from pydantic import BaseModel, create_model
 
 from runbooks.core.kinds import KINDS
@@ -26,10 +25,11 @@ from tests.core.samples import PLAN, report
 from tests.runbooks.every import situations
 from tests.support.arguments import sample
 from tests.support.planted import leaked, planted
+from tests.support.yaml_file import read_yaml
 
 R = Redactor(b"0123456789abcdef-test")
 DATA = Path(__file__).parents[1] / "data/redact"
-EVERYDAY = yaml.safe_load((DATA / "everyday.yaml").read_text(encoding="utf-8"))["secrets"]
+EVERYDAY = read_yaml(DATA / "everyday.yaml")["secrets"]
 ALGORITHMS = [x for x in (DATA / "algorithms.txt").read_text(encoding="utf-8").splitlines() if not x.startswith("#")]
 NAMES = ("deploy_key", "auth", "DB_PASSWORD")
 PARTS = 4  # of what tries every enum under every name: no test takes over a minute

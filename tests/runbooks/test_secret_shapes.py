@@ -12,10 +12,11 @@ import yaml
 from runbooks.core.redact import Redactor
 from runbooks.core.secret_shapes import Shape, shapes
 from tests.support.planted import leaked, made
+from tests.support.yaml_file import read_yaml
 
 R = Redactor(b"0123456789abcdef-test")
 ROOT = Path(__file__).parents[2]
-EVERYDAY = yaml.safe_load((ROOT / "tests/data/redact/everyday.yaml").read_text(encoding="utf-8"))
+EVERYDAY = read_yaml(ROOT / "tests/data/redact/everyday.yaml")
 VALUE = "q7Zt-canary4Vx2Lm9"
 AROUND = (
     "{0}",
@@ -100,7 +101,7 @@ def our_own() -> Iterator[tuple[str, str]]:
                 yield from ((str(path), t) for t in texts if " " in t and "\\" not in t)  # sentences, not expressions
     for path in (*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("*/README.md")), *sorted(ROOT.glob("runbooks/*/*.md"))):
         yield from ((str(path), line) for line in path.read_text().splitlines())
-    headlines = yaml.safe_load((ROOT / "tests/corpus/headlines.yaml").read_text())
+    headlines = read_yaml(ROOT / "tests/corpus/headlines.yaml")
     yield from (("headlines", s) for s in strings(headlines))
 
 

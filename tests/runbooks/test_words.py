@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
+
+from tests.support.yaml_file import read_yaml
 
 _FILES = sorted([*Path("runbooks").glob("*/runbook.yaml"), *Path("runbooks/knowledge/families").glob("*.yaml")])
 _NOT_IMPERATIVE = re.compile(r"(?i)^(?:do not|don't|never|no|not|an?|the|more|many|longer|different|\w+ing)\b")
@@ -12,6 +13,6 @@ _NOT_IMPERATIVE = re.compile(r"(?i)^(?:do not|don't|never|no|not|an?|the|more|ma
 
 @pytest.mark.parametrize("path", _FILES, ids=lambda p: p.stem if p.stem != "runbook" else p.parent.name)
 def test_prohibitions_read_well_after_do_not(path: Path) -> None:
-    causes = yaml.safe_load(path.read_text())["causes"]
+    causes = read_yaml(path)["causes"]
     wrong = [f"{slug}: {line}" for slug, c in causes.items() for line in c.get("must_not", ()) if _NOT_IMPERATIVE.match(line)]
     assert not wrong, f"{path}: begin `must_not` with an imperative (kill …, raise …)"

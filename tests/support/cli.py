@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.support.prefect_database import give_database
+
 PROGRAM = "import sys; from deployments.cli.main import main; sys.exit(main())"
 CLI = [sys.executable, "-c", PROGRAM]
 
@@ -24,6 +26,7 @@ class Cli:
 
     def __init__(self, home: Path) -> None:
         self.home = home
+        give_database(home)
         self.env = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")} | {
             "GPU_RUNBOOKS_HOME": str(home)
         }

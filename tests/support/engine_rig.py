@@ -20,6 +20,7 @@ from flows import store
 from tests.faults.fault import arm
 from tests.scorecard import notes
 from tests.scorecard.plugin import audit_server, server_begins
+from tests.support.prefect_database import give_database
 from tests.support.toy import write_world
 
 REPO = Path(__file__).resolve().parents[2]
@@ -43,6 +44,7 @@ class Rig:
         self.policy = home / "policy.yaml"
         self.policy.write_text(POLICY, encoding="utf-8")
         os.environ["GPU_RUNBOOKS_HOME"] = str(home / "state")
+        give_database(home / "state")
         os.environ["TOY_WORLDS"] = str(self.worlds)
         os.environ.pop("PREFECT_API_URL", None)
         self.state = self.start_server()

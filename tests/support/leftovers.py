@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 ROOM = "GPU_RUNBOOKS_TESTS_ROOM"  # in the environment of whatever the run starts: the path of its folder
-KEPT = re.compile(r"gpu-runbooks-ports-\d+")  # the counter of ports, shared with other runs
+KEPT = re.compile(r"gpu-runbooks-ports-\d+|bin")  # the counter of ports, shared with other runs; the interpreter (own_folder.py)
 DONE = b"done\n"
 
 

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from runbooks.checkpoint.choose import choose
 from runbooks.checkpoint.diagnose import diagnose
@@ -29,8 +28,9 @@ from runbooks.core.knowledge import load_runbook
 from runbooks.core.plan import Plan
 from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
 from runbooks.core.verdict import Certainty
+from tests.support.yaml_file import read_yaml
 
-SITUATIONS = yaml.safe_load((Path(__file__).parent / "situations.yaml").read_text())
+SITUATIONS = read_yaml(Path(__file__).parent / "situations.yaml")
 LIMITS = Limits(**load_runbook("checkpoint-fallback").limit_values())
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SIZE = 10**9

@@ -5,22 +5,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from runbooks.container.diagnose import Limits, diagnose
 from runbooks.container.evidence import Evidence
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.verdict import Diagnosis
 from tests.support.situations import merge
+from tests.support.yaml_file import read_yaml
 
 HERE = Path(__file__).parent
 FILES = sorted(p for p in HERE.glob("*.yaml") if p.name != "base.yaml")
-BASE = yaml.safe_load((HERE / "base.yaml").read_text())
+BASE = read_yaml(HERE / "base.yaml")
 
 
 @cache
 def judged(path: Path) -> tuple[dict[str, Any], Diagnosis]:
-    situation = yaml.safe_load(path.read_text())
+    situation = read_yaml(path)
     evidence = Evidence.model_validate(merge(BASE, situation["change"]))
     limits = Limits(**load_runbook("container-death").limit_values(situation.get("limits")))
     return situation["expect"], diagnose(evidence, limits)

@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.verdict import Diagnosis
 from tests.runbooks.gpu.build import evidence, judge
+from tests.support.yaml_file import read_yaml_all
 
 HERE = Path(__file__).parent
 
@@ -17,7 +17,7 @@ def situations() -> list[Any]:
     """All documents of all files, named `file:title`."""
     found = []
     for path in sorted(HERE.glob("*.yaml")):
-        for doc in yaml.safe_load_all(path.read_text(encoding="utf-8")):
+        for doc in read_yaml_all(path):
             found.append(pytest.param(doc, id=f"{path.stem}:{doc['title']}"))
     return found
 

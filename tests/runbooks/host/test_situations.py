@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.unread import readings_of
@@ -13,6 +12,7 @@ from runbooks.core.verdict import Diagnosis
 from runbooks.host.diagnose import OF, Limits, diagnose
 from runbooks.host.evidence import Evidence
 from runbooks.triage.text import judge_text
+from tests.support.yaml_file import read_yaml_all
 
 BOOK = load_runbook("host-limits")
 LIMITS = Limits(**BOOK.limit_values())
@@ -23,7 +23,7 @@ WELL: dict[str, Any] = {
     "disks": [{"subject": "/", "of": "bytes", "used": 100 << 20, "limit": 100 << 30, "setting": "the size of /dev/vda (ext4)"}],
     "failed": [], "smart": [], "keeper": {"kept": True},
 }  # fmt: skip
-DOCS = list(yaml.safe_load_all((Path(__file__).parent / "situations.yaml").read_text(encoding="utf-8")))
+DOCS = read_yaml_all(Path(__file__).parent / "situations.yaml")
 
 
 def judge(given: dict[str, Any]) -> Diagnosis:

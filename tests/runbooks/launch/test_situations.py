@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.launch_config import Launch
@@ -15,6 +14,7 @@ from runbooks.launch.diagnose import Limits, diagnose
 from runbooks.launch.evidence import ConfigText, Evidence, LaunchNodeFacts, LaunchNodeView, Peer
 from runbooks.launch.parsers.nccl_interfaces import Interface, cards, pick
 from runbooks.launch.parsers.slurm_batch import Batch
+from tests.support.yaml_file import read_yaml_all
 
 LIMITS = Limits(**load_runbook("distributed-setup").limit_values())
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
@@ -60,7 +60,7 @@ def evidence(given: dict[str, Any]) -> Evidence:
     return Evidence(taken_at=NOW, launch=Known[Launch](value=launch), nodes=nodes, config=config, batch=batch)
 
 
-DOCS = list(yaml.safe_load_all((Path(__file__).parent / "situations.yaml").read_text(encoding="utf-8")))
+DOCS = read_yaml_all(Path(__file__).parent / "situations.yaml")
 
 
 @pytest.mark.parametrize("doc", [pytest.param(d, id=d["title"]) for d in DOCS])

@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.verdict import Diagnosis
 from runbooks.rendezvous.diagnose import Limits, diagnose
 from tests.runbooks.rendezvous.build import evidence
+from tests.support.yaml_file import read_yaml_all
 
 HERE = Path(__file__).parent
 LIMITS = Limits(**load_runbook("stale-rendezvous").limit_values())
@@ -20,7 +20,7 @@ def situations() -> list[Any]:
     return [
         pytest.param(doc, id=f"{path.stem}:{doc['title']}")
         for path in sorted(HERE.glob("*.yaml"))
-        for doc in yaml.safe_load_all(path.read_text(encoding="utf-8"))
+        for doc in read_yaml_all(path)
     ]
 
 

@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from runbooks.core.knowledge import load_runbook
 from tests.runbooks.spawning.build import judge
+from tests.support.yaml_file import read_yaml
 
-ALL = yaml.safe_load((Path(__file__).parent / "situations.yaml").read_text(encoding="utf-8"))
+ALL = read_yaml(Path(__file__).parent / "situations.yaml")
 
 
 @pytest.mark.parametrize("doc", ALL, ids=lambda d: d["title"])

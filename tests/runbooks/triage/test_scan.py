@@ -6,13 +6,13 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-import yaml
 
 from runbooks.triage.load import library
 from runbooks.triage.loose import alike_to, loose, minds_digits
 from runbooks.triage.sieve import Lines, Sieve
 from tests.runbooks.triage.slowly import altered, cut, fast, slowly, told
 from tests.support.cost import cpu_seconds
+from tests.support.yaml_file import read_yaml
 
 
 def made(seed: int, count: int, of: int) -> list[str]:
@@ -37,7 +37,7 @@ def test_many_texts(seed: int) -> None:
 @pytest.mark.soak
 def test_the_whole_corpus() -> None:
     root = Path(__file__).parents[2] / "corpus"
-    read = [yaml.safe_load(p.read_text()) for p in sorted(root.glob("*.yaml"))]
+    read = [read_yaml(p) for p in sorted(root.glob("*.yaml"))]
     lines = [line for r in read for e in r["excerpts"] for line in e["text"].split("\n")]
     assert fast(cut(lines, 2000)) == slowly(cut(lines, 2000))
 
