@@ -45,10 +45,12 @@ PROVED = (
 )
 """The fault harness: `make prove` runs it and keeps the score; `make test` runs the rest."""
 LONG = (
+    "tests/core/test_covers",
     "tests/core/test_words",
     "tests/corpus/test_floors",
     "tests/deployments/test_end_to_end.py::test_rehearsal",
     "tests/deployments/test_fuzz_commands",
+    "tests/deployments/test_fuzz_files",
     "tests/deployments/test_fuzz_online",
     "tests/deployments/test_lab_broken_off",
     "tests/deployments/test_new_runbook.py::test_nothing_is_overwritten",
@@ -60,6 +62,7 @@ LONG = (
     "tests/deployments/test_signals",
     "tests/incidents/",
     "tests/notify/test_links_land",
+    "tests/runbooks/rendezvous/test_schedules",
     "tests/runbooks/test_confirmed",
     "tests/runbooks/test_consistent",
     "tests/runbooks/test_excluded",
@@ -68,9 +71,11 @@ LONG = (
     "tests/runbooks/test_own_places",
     "tests/runbooks/test_redact_own",
     "tests/runbooks/test_sentences",
+    "tests/runbooks/test_unexplained",
     "tests/runbooks/test_unread",
     "tests/runbooks/triage/test_no_last_word",
     "tests/scorecard/test_audit",
+    "tests/tasks/checkpoint/test_damage_matrix",
     "tests/tasks/container/test_printed",
     "tests/tasks/ray/test_going_on",
     "tests/tasks/ray/test_printed",
