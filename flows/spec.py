@@ -39,6 +39,7 @@ class RunbookSpec:
     nightly: Callable[[Fleet, Node], bool] | None = any_node  # None: not part of the nightly sweep
     parts: Callable[[Context], tuple[dict[str, Any], ...]] = one_part
     """Options for each of the things that the target is (a node's containers). One run is about one, a sweep looks at all."""
+    reads_on: Callable[[Fleet, Node], bool] | None = None  # where it reads more nodes than its target; None: as `nightly` says
     bridge: str = ""  # limit (seconds) that one run cannot wait for: an earlier reading that old is looked up
     window: str = ""  # limit (seconds): in a sweep what happened since the last one, and at least so long ago, is news
     targets: Callable[[Fleet], tuple[str, ...]] = no_others  # what a run can be about besides a node

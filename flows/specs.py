@@ -5,7 +5,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from flows.spec import RunbookSpec
+from flows.spec import RunbookSpec, any_node
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.knowledge import folder_of, runbook_slugs
 from runbooks.core.names import there_are
@@ -68,6 +68,18 @@ def _reaches_ray(fleet: Fleet, node: Node) -> bool:
     return fleet.ray is not None and fleet.ray.head == node.name
 
 
+def _is_of_ray(fleet: Fleet, node: Node) -> bool:
+    return fleet.ray is not None and node.name in (fleet.ray.head, *fleet.ray.nodes.values())
+
+
+def _meets_others(fleet: Fleet, node: Node) -> bool:
+    return any(node.name in r.named_nodes() for r in fleet.rendezvous)
+
+
+def _is_launched_on(fleet: Fleet, node: Node) -> bool:
+    return any(node.name in x.nodes for x in fleet.launches)
+
+
 def _has_data(fleet: Fleet, node: Node) -> bool:
     return bool(fleet.data_on(node.name))
 
@@ -90,13 +102,21 @@ def _containers(context: Context) -> tuple[dict[str, Any], ...]:
 SPECIAL: dict[str, dict[str, Any]] = {  # RunbookSpec's optional fields, and the order in which the nightly runs them
     "zombie-gpu": {"bridge": "idle_s"},
     "container-death": {"nightly": _has_containers, "parts": _containers},
-    "ray-job": {"nightly": _reaches_ray},
+    "ray-job": {"nightly": _reaches_ray, "reads_on": _is_of_ray},
     "checkpoint-fallback": {"nightly": _has_checkpoints},
     "memory-pressure": {"window": "kill_old_s"},
     "data-check": {"nightly": _has_data, "parts": _data_sets},
     "host-limits": {"bridge": "refused_old_s"},
-    "stale-rendezvous": {"nightly": _asks_for_rendezvous, "targets": lambda fleet: tuple(r.name for r in fleet.rendezvous)},
-    "distributed-setup": {"nightly": _leads_a_launch, "targets": lambda fleet: tuple(x.name for x in fleet.launches)},
+    "stale-rendezvous": {
+        "nightly": _asks_for_rendezvous,
+        "reads_on": _meets_others,
+        "targets": lambda fleet: tuple(r.name for r in fleet.rendezvous),
+    },
+    "distributed-setup": {
+        "nightly": _leads_a_launch,
+        "reads_on": _is_launched_on,
+        "targets": lambda fleet: tuple(x.name for x in fleet.launches),
+    },
     "ssh-auth-failure": {"nightly": None},
     "stuck-spawning": {
         "nightly": None,
@@ -109,3 +129,10 @@ SLUGS: tuple[str, ...] = tuple(dict.fromkeys((*SPECIAL, *runbook_slugs())))
 """Every runbook that can be run, in the order in which the nightly runs them: a folder without a row above comes last."""
 
 SPECS: dict[str, Callable[[], RunbookSpec]] = {slug: partial(by_convention, slug, **SPECIAL.get(slug, {})) for slug in SLUGS}
+
+
+def reads_on(slug: str, fleet: Fleet, node: Node) -> bool:
+    """Whether a nightly reads that node for the runbook, as its target or for another one. Loads no runbook."""
+    row = SPECIAL.get(slug, {})
+    reads = row.get("reads_on", row.get("nightly", any_node))
+    return reads is not None and bool(reads(fleet, node))

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from deployments.doctor.check import Check
+from flows.node_tools import tools_on
 from runbooks.core.fleet import Fleet
 from runbooks.core.nightly import SystemCheck
 from runbooks.core.node_look import NodeLook, remarks, version
@@ -18,19 +19,19 @@ def check_fleet(fleet: Fleet) -> Iterator[Check]:
     """One check per node, in the order of the file, then one or more per system. All of them are tried side by side."""
     with HostPool() as hosts, ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
         here = begin_here(fleet)
-        seen = list(pool.map(lambda node: first_look(fleet, node.name, hosts(node)), fleet.nodes))
+        seen = list(pool.map(lambda node: first_look(fleet, node.name, hosts(node), tools_on(fleet, node)), fleet.nodes))
         yield from (judged(look) for look, _ in seen)
         yield from map(_system, (*here(), *(check for _, later in seen for check in later())))
 
 
 def judged(look: NodeLook) -> Check:
-    """What a node lacks, worst first."""
+    """What a node lacks, worst first, with each fix."""
     found, name = remarks(look), f"node {look.node}"
-    worst = next((r for r in found if r.fault), None)
-    if worst:
-        return Check(name, "FAULT", worst.says if look.blind else f"entered; {worst.says}", worst.fix)
-    says = f"entered; Python {version(look)}{'' if look.uid else '; root'}"
-    return Check(name, "note" if found else "ok", "; ".join((says, *(r.says for r in found))), found[-1].fix if found else "")
+    said, fix = [r.says for r in found], "; ".join(dict.fromkeys(r.fix for r in found if r.fix))
+    if look.blind:
+        return Check(name, "FAULT", said[0], fix)
+    entered = "; ".join(("entered", *([f"Python {version(look)}"] if look.python else ()), *(() if look.uid else ["root"]), *said))
+    return Check(name, "FAULT" if any(r.fault for r in found) else "note" if found else "ok", entered, fix)
 
 
 def _system(check: SystemCheck) -> Check:

@@ -13,6 +13,7 @@ from flows.engine.ends import RunFailed, clean_end, failure_of, fault_in, in_wor
 from flows.engine.observe import context_of, failed_observation, observe, report_of
 from flows.engine.progress import Timeline
 from flows.engine.stopping import why_stop
+from flows.node_tools import tools_on
 from flows.spec import RunbookSpec
 from flows.specs import load_spec
 from flows.ui_pages import report_links
@@ -100,7 +101,7 @@ def _looked_at(sweep: Sweep, node: Node, names: list[str]) -> NodeAnswer:
 def _first(sweep: Sweep, node: Node, pool: HostPool) -> tuple[NodeLook, Later]:
     """The small sweeps ask no system: they come every few minutes."""
     if sweep.trigger == NIGHTLY:
-        return first_look(sweep.fleet, node.name, pool(node))
+        return first_look(sweep.fleet, node.name, pool(node), tools_on(sweep.fleet, node))
     return look_at_node(pool(node)), tuple
 
 

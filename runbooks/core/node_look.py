@@ -1,4 +1,4 @@
-"""The first look at a node, and what a person is told of it: entered or not, rights, Python, clock, quarantine. Pure."""
+"""The first look at a node, and what a person is told of it: entered or not, rights, Python, programs, clock, quarantine. Pure."""
 
 import json
 import shlex
@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from runbooks.core.base import Frozen
+from runbooks.core.node_tools import Wanted
 from runbooks.core.reading import Unknown, UnknownReason
 
 QUARANTINE = "/var/lib/gpu-runbooks/quarantine.json"  # people and schedulers look here; zombie-gpu's plan “quarantine the node” writes it
@@ -24,6 +25,7 @@ class NodeLook(Frozen):
     blind: Unknown | None = None  # there was no answer, or one that makes no sense: the rest is not known
     python: tuple[int, ...] = ()  # major, minor; empty: none
     uid: int = 0
+    lacks: tuple[Wanted, ...] = ()  # programs that readings call and that are missing
     off_s: float = 0.0  # at least so far apart are its clock and ours
     mark: str = ""  # the quarantine mark as it stands there
 
@@ -54,6 +56,7 @@ def remarks(look: NodeLook) -> tuple[Remark, ...]:
     if look.python < OLDEST:
         has = f"Python {version(look)}" if look.python else "no Python 3"
         found.append(Remark(f"{has}: most readings need {'.'.join(map(str, OLDEST))}", "install python3 there", fault=True))
+    found += [Remark(tool.says, tool.fix, tool.vital) for tool in sorted(look.lacks, key=lambda t: not t.vital)]
     if look.uid:
         found.append(Remark(f"as uid {look.uid}: other users' processes, kernel log and most repairs may be denied"))
     if look.off_s > LATE_S:

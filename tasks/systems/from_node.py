@@ -1,12 +1,13 @@
 """The first look at a node: whether it can be entered, and the systems that are asked from it: Ray's dashboard and rendezvous endpoints."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from runbooks.core.fleet import Fleet
 from runbooks.core.nightly import SystemCheck
 from runbooks.core.node_look import NodeLook, remarks
+from runbooks.core.node_tools import Wanted
 from runbooks.core.ray_config import RayCluster
 from runbooks.core.reading import Absent, Known, Unknown
 from runbooks.core.rendezvous_config import Rendezvous
@@ -32,9 +33,9 @@ except OSError as e:
 C10D_PORT = "29400"  # torchrun's own where an endpoint names none
 
 
-def first_look(fleet: Fleet, name: str, host: Host) -> tuple[NodeLook, Later]:
-    """The node itself; what is asked from it is begun over the same connection, which stays open until it has ended. Never raises."""
-    look, tries = look_at_node(host), list(_tries(fleet, name, host))
+def first_look(fleet: Fleet, name: str, host: Host, tools: Sequence[Wanted] = ()) -> tuple[NodeLook, Later]:
+    """The node itself, with those of `tools` that it lacks; what is asked from it is begun over the same connection, which stays open until it has ended. Never raises."""
+    look, tries = look_at_node(host, tools), list(_tries(fleet, name, host))
     if look.shut:
         return look, partial(not_tried, tries, f"it is asked from {name}, which cannot be entered", remarks(look)[0].fix)
     return look, begin_all(tries)
