@@ -4,7 +4,7 @@ import argparse
 import json
 from typing import Any
 
-from deployments.cli.missing_secrets import tell_missing
+from deployments.cli.missing_secrets import check_secrets
 from deployments.errors import CommandError
 from deployments.gateway.files import Files, load_files, other_targets
 from runbooks.alerts.alert import Alert, AlertSource, BadPayload, Status
@@ -20,7 +20,7 @@ LARGEST = 16 << 20
 def cmd_alerts(ns: argparse.Namespace) -> int:
     """Exit code 0: every firing alert starts something; 1: at least one is not mapped or cannot be used."""
     files = load_files(ns.alerts or "", ns.fleet, ns.policy)
-    tell_missing(files.fleet)
+    check_secrets(files.fleet, ns.fleet)
     alerts = read_alerts(ns.file, ns.source)
     rows = [row for alert in alerts for row in explain(alert, files, bool(ns.fleet))]
     if ns.json:

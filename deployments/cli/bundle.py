@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deployments.cli.missing_secrets import tell_missing
+from deployments.cli.missing_secrets import check_secrets
 from deployments.cli.terminal import rewrite
 from deployments.errors import CommandError
 from deployments.paths import home
@@ -47,7 +47,7 @@ def cmd_bundle(ns: Namespace) -> int:
     found = load_fleet(ns.fleet)
     fleet, target = with_target(found, ns.target, bool(ns.fleet))
     place = _place(ns.out, target)
-    tell_missing(found)
+    check_secrets(found, ns.fleet)
     shown = Steps(sys.stderr.isatty() or ns.progress)
     pieces = list(_within(LARGEST, _windowed(shown.follow(_pieces(fleet, target, tuple(ns.log), ns.seconds)))))
     shown.end()

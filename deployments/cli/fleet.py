@@ -17,20 +17,20 @@ def cmd_fleet(ns: Namespace) -> int:
 def check(ns: Namespace) -> int:
     """Reads the fleet file (and the policy file) and prints what they say. Raises ConfigError with every fault."""
     from deployments.cli.display import show_lines
-    from deployments.cli.missing_secrets import missing_secrets, tell_missing
+    from deployments.cli.missing_secrets import check_secrets
     from flows.config import load_fleet, load_policy
 
     fleet = load_fleet(ns.file)
     policy = load_policy(ns.policy) if ns.policy else None
+    check_secrets(fleet, ns.file)
     if ns.json:
-        tell_missing(fleet)
         body = {"fleet": fleet.model_dump(mode="json"), "policy": policy.model_dump(mode="json") if policy else None}
         print(json.dumps(body, indent=1))
         return 0
     print(f"{ns.file}: fleet {fleet.name!r} is valid")
     show_lines(f"  {node.name}: {_describe(node)}" for node in fleet.nodes)
     print(f"  {len(fleet.jobs)} kinds of job, leader: {fleet.leader.url if fleet.leader else 'none'}")
-    for line in (*_warnings(fleet), *(missing.says for missing in missing_secrets(fleet))):
+    for line in _warnings(fleet):
         print(f"warning: {line}")
     return 0
 

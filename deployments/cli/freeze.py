@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from deployments.cli.approve import who_types
-from deployments.cli.missing_secrets import tell_missing
+from deployments.cli.missing_secrets import check_secrets
 from deployments.contact import lost
 from deployments.errors import CommandError
 from deployments.server import ensure_server
@@ -92,7 +92,7 @@ def cmd_reset_breaker(ns: argparse.Namespace) -> int:
 
     given = load_fleet(ns.fleet)
     ensure_server()
-    tell_missing(given)
+    check_secrets(given, ns.fleet)
     from flows.engine.guards import reset_breaker
 
     fleet = given.name

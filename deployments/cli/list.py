@@ -102,7 +102,7 @@ def cmd_run_no_server(ns: Namespace) -> int:
     if ns.mode != "diagnose":
         raise CommandError(f"--no-server only diagnoses; --mode {ns.mode} needs the server (leave out --no-server)")
     from deployments.cli.facts import tell_fault
-    from deployments.cli.missing_secrets import tell_missing
+    from deployments.cli.missing_secrets import check_secrets
     from deployments.cli.run_offline import run_offline
     from deployments.cli.run_options import check_options, parse_options
     from flows.config import load_fleet, load_policy, with_target
@@ -115,7 +115,7 @@ def cmd_run_no_server(ns: Namespace) -> int:
     load_policy(ns.policy)  # a wrong file is an error here too, though nothing will act
     found = load_fleet(ns.fleet)
     fleet, target = with_target(found, ns.target, bool(ns.fleet), spec.targets(found))
-    tell_missing(found)
+    check_secrets(found, ns.fleet)
     folder = home(ns.out).absolute() if ns.out else own_reports(fleet.reports.folder)
     report, fault = run_offline(spec, fleet, target, folder, options=check_options(ns.runbook, parse_options(ns.option)))
     code = finish(report, folder, fleet.reports.keep, ns.json)

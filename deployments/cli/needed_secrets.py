@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from runbooks.core.base import Frozen
 from runbooks.core.fleet import Fleet, KeySource
+from runbooks.notify.config import Notifications
 
 USED_BY = {
     "nodes": "every runbook on that node, nightly, sweep, doctor",
@@ -23,6 +24,7 @@ class NeededSecret(Frozen):
     used_by: str
     block: bool = False  # only a Secret block, no variable
     variable: bool = False  # only a variable, no Secret block
+    at: tuple[str | int, ...] = Field(default=(), exclude=True)  # where in the file: the path of the field, with places in lists
 
     @property
     def in_block(self) -> str:
@@ -34,21 +36,32 @@ class NeededSecret(Frozen):
 
 def needs(fleet: Fleet) -> tuple[NeededSecret, ...]:
     """Every credential of the fleet file, by name, once. Files and agents are left out: they are on the worker."""
-    found = {n.name: n for section in USED_BY for n in _in(getattr(fleet, section), section, USED_BY[section])}
+    found = {n.name: n for section in USED_BY for n in _in(getattr(fleet, section), (section,), USED_BY[section])}
     return tuple(found[name] for name in sorted(found))
 
 
-def _in(value: Any, path: str, used_by: str) -> Iterator[NeededSecret]:
+def needs_of_channels(config: Notifications | None) -> tuple[NeededSecret, ...]:
+    """The Secret blocks that notifications.yaml names."""
+    named = [(("channels", name, "url", "secret"), c.url.secret) for name, c in (config.channels.items() if config else ()) if c.url.secret]
+    return tuple(NeededSecret(name=block, field=".".join(at), used_by="notify", block=True, at=at) for at, block in named)
+
+
+def _in(value: Any, at: tuple[str | int, ...], used_by: str) -> Iterator[NeededSecret]:
     if isinstance(value, KeySource):
         if value.env:
-            yield NeededSecret(name=value.env, field=f"{path}.env", used_by=used_by, variable=True)
+            yield _need(value.env, (*at, "env"), used_by, variable=True)
         if value.secret:
-            yield NeededSecret(name=value.secret, field=f"{path}.secret", used_by=used_by, block=True)
+            yield _need(value.secret, (*at, "secret"), used_by, block=True)
     elif isinstance(value, BaseModel):
         for name in type(value).model_fields:
-            yield from _in(getattr(value, name), f"{path}.{name}", used_by)
+            yield from _in(getattr(value, name), (*at, name), used_by)
     elif isinstance(value, tuple):
-        for part in value:
-            yield from _in(part, path, used_by)
-    elif isinstance(value, str) and path.endswith("_env"):
-        yield NeededSecret(name=value, field=path, used_by=used_by)
+        for place, part in enumerate(value):
+            yield from _in(part, (*at, place), used_by)
+    elif isinstance(value, str) and str(at[-1]).endswith("_env"):
+        yield _need(value, at, used_by)
+
+
+def _need(name: str, at: tuple[str | int, ...], used_by: str, *, block: bool = False, variable: bool = False) -> NeededSecret:
+    field = ".".join(part for part in at if isinstance(part, str))
+    return NeededSecret(name=name, field=field, used_by=used_by, block=block, variable=variable, at=at)

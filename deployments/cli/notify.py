@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
+from deployments.cli.missing_secrets import check_channels
 from deployments.errors import CommandError
 from deployments.serving import use_running_server
 from runbooks.core.names import there_are
@@ -44,6 +45,7 @@ def _config(path: str | None) -> Notifications:
     found = load_notifications(path)
     if found is None:
         raise CommandError(NO_FILE, 2)
+    check_channels(found, path)
     return found
 
 

@@ -34,7 +34,7 @@ def parser() -> Parser:
 def main(args: list[str] | None = None) -> int:
     """See EPILOG."""
     ns = parser().parse_args(args)
-    from deployments.cli.missing_secrets import tell_missing
+    from deployments.cli.missing_secrets import check_secrets
     from flows.config import load_fleet, load_policy
     from runbooks.core.names import there_are
     from runbooks.core.rendezvous_config import find_named
@@ -44,7 +44,7 @@ def main(args: list[str] | None = None) -> int:
 
     fleet = load_fleet(ns.fleet)
     load_policy(ns.policy)
-    tell_missing(fleet)
+    check_secrets(fleet, ns.fleet)
     try:
         saved, _ = read_saved(Path(ns.file))
     except BadSave as e:

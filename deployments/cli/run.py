@@ -12,7 +12,7 @@ from deployments.cli.console import brief
 from deployments.cli.display import show_outcome, show_page
 from deployments.cli.facts import facts_of, outcome_named, tell_fault
 from deployments.cli.follow import follow
-from deployments.cli.missing_secrets import tell_missing
+from deployments.cli.missing_secrets import check_secrets
 from deployments.cli.run_options import check_options, parse_options
 from deployments.contact import lost
 from deployments.errors import FAULT, NO_SERVER, CommandError
@@ -73,7 +73,7 @@ def run_online(
     given = _check(slug, target, fleet, policy)
     check_reports(out, given)
     ready()
-    tell_missing(given)
+    check_secrets(given, fleet)
     from deployments.register import load
     from flows.launch import create_pending, run_here
     from flows.specs import entrypoint
@@ -176,7 +176,7 @@ def cmd_nightly(ns: argparse.Namespace) -> int:
     load_policy(ns.policy)
     check_reports(ns.out, fleet)
     ready()
-    tell_missing(fleet)
+    check_secrets(fleet, ns.fleet)
     from deployments.register import load
     from flows.launch import create_pending, run_here
 

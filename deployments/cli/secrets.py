@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from deployments.cli.needed_secrets import USED_BY, NeededSecret, needs
+from deployments.cli.needed_secrets import USED_BY, NeededSecret, needs, needs_of_channels
 from deployments.errors import CommandError
 from runbooks.core.names import there_are
 from runbooks.core.orchestrator_config import DatabaseConfig
@@ -26,13 +26,14 @@ def cmd_secrets(ns: argparse.Namespace) -> int:
     from deployments.cli.missing_secrets import tell_missing
     from deployments.cli.run import ready
     from flows.config import load_fleet
+    from flows.notify.notify_file import load_notifications
 
     fleet = load_fleet(ns.fleet)
     wanted = needs(fleet)
     if wanted or ns.set:
         ready()
     if ns.set:
-        known = {n.name: n for n in (*wanted, *_of_channels())}
+        known = {n.name: n for n in (*wanted, *needs_of_channels(load_notifications()))}
         if ns.set not in known:
             raise CommandError(f"--set {ns.set}: neither the fleet file nor notifications.yaml names it; {there_are(ns.set, known)}")
         need = known[ns.set]
@@ -58,16 +59,6 @@ def _either(rows: list[tuple[NeededSecret, str]]) -> list[tuple[NeededSecret, st
     whole = [way for way in ways if all(place.get(field) for field in way)]
     spare = {field for way in ways for field in way if whole and way not in whole}
     return [(n, found or (f"not needed: {' and '.join(whole[0])} is enough" if n.field in spare else "")) for n, found in rows]
-
-
-def _of_channels() -> Iterator[NeededSecret]:
-    """Secret blocks that notifications.yaml names."""
-    from flows.notify.notify_file import load_notifications
-
-    config = load_notifications()
-    for name, channel in config.channels.items() if config else ():
-        if channel.url.secret:
-            yield NeededSecret(name=channel.url.secret, field=f"channels.{name}.url.secret", used_by="notify", block=True)
 
 
 def _fill(missing: list[NeededSecret]) -> int:

@@ -145,13 +145,14 @@ def _keys(files: Iterator[Path]) -> Iterator[Check]:
 
 def _secrets(ns: Namespace) -> Iterator[Check]:
     """Every Prefect Secret block that the fleet file names, where the server answers."""
-    from deployments.cli.missing_secrets import missing_secrets
+    from deployments.cli.missing_secrets import look
+    from deployments.cli.needed_secrets import needs
     from flows.config import load_fleet
 
     with suppress(ConfigError):  # told by the check of the fleet file
-        for need, says in missing_secrets(load_fleet(ns.fleet)) if ns.server_answers else ():
-            fix = f"correct the name in the fleet file, or store it: gpu-runbooks secrets --set {need.name}"
-            yield Check("secret", "FAULT" if need.block else "note", says, fix)
+        for missing in look(needs(load_fleet(ns.fleet))).missing if ns.server_answers else ():
+            fix = f"correct the name in the fleet file, or store it: gpu-runbooks secrets --set {missing.need.name}"
+            yield Check("secret", "FAULT" if missing.need.block else "note", missing.says, fix)
 
 
 def _fleet(ns: Namespace) -> Iterator[Check]:

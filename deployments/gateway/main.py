@@ -7,7 +7,7 @@ import signal
 import sys
 from typing import Any
 
-from deployments.cli.missing_secrets import tell_missing
+from deployments.cli.missing_secrets import check_secrets
 from deployments.errors import CommandError
 from deployments.gateway.settings import (
     GatewaySettings,
@@ -32,7 +32,7 @@ def cmd_gateway(ns: argparse.Namespace) -> int:
     if settings.workers:  # else workers write the reports, maybe on other machines
         check_reports(settings.out, files.fleet)
     use_running_server()
-    tell_missing(files.fleet)
+    check_secrets(files.fleet, settings.fleet)
     return serve(settings)
 
 

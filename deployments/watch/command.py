@@ -6,7 +6,7 @@ import signal
 import sys
 from types import FrameType
 
-from deployments.cli.missing_secrets import tell_missing
+from deployments.cli.missing_secrets import check_secrets
 from deployments.errors import CommandError
 from deployments.paths import absolute
 from deployments.reports import check_reports
@@ -24,7 +24,7 @@ def cmd_watch(ns: argparse.Namespace) -> int:
     load_policy(absolute(ns.policy))
     check_reports(ns.out, fleet)
     use_running_server()
-    tell_missing(fleet)
+    check_secrets(fleet, absolute(ns.fleet))
     from deployments.watch.service import Watch
     from deployments.watch.settings import Settings
     from runbooks.core.policy import Mode

@@ -1,4 +1,4 @@
-"""A Prefect Secret block that the fleet file names and nobody has stored is named with the nearest one, before anything is begun."""
+"""A fleet file that names a Prefect Secret block which nobody has stored is refused with the nearest one, before anything is begun."""
 
 import argparse
 import os
@@ -39,7 +39,9 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "doctor": (["--json"], ""),
     "fleet check": ([], ""),
 }
-"""Its other words, and what it does not reach before it has told; "": it prints that among the rest."""
+"""Its other words, and what it does not reach where the name is wrong."""
+GO_ON = ("up", "secrets")  # by these it is stored: they warn
+SAYS = ("doctor",)  # among the rest
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +72,12 @@ def told(block: str) -> str:
     return f"no Prefect Secret block '{misspelt(block)}'; there are: "
 
 
+def refused(fleet: str, block: str) -> str:
+    """The line that names it, as for every other wrong name in a file."""
+    number = next(n for n, line in enumerate(Path(fleet).read_text().splitlines(), 1) if misspelt(block) in line)
+    return f"{fleet}: line {number}: nodes.1.key.secret: {told(block)}"
+
+
 def test_every_command_that_takes_a_fleet_file_is_tried_here() -> None:
     assert set(_with_fleet(build_parser())) == set(COMMANDS) - {"restore", "fleet check", "run --no-server"}
 
@@ -85,7 +93,7 @@ def _with_fleet(parser: argparse.ArgumentParser, name: str = "") -> Iterator[str
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_it_is_named_before_anything_is_begun(
-    command: str, fleet: str, block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: str, fleet: str, block: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words, begins = COMMANDS[command]
 
@@ -98,16 +106,15 @@ def test_it_is_named_before_anything_is_begun(
     monkeypatch.setattr("deployments.cli.up.ensure_up", lambda **_: SimpleNamespace())
     monkeypatch.setattr("deployments.doctor.main.LOOKS", tuple(look for look in LOOKS if look in (_server, _secrets)))
     monkeypatch.setattr(missing_secrets, "_TOLD", set())
-    main([*command.split(), *words, *([fleet] if command == "fleet check" else ["--fleet", fleet])])
+    code = main([*command.split(), *words, *([fleet] if command == "fleet check" else ["--fleet", fleet])])
     said = capsys.readouterr()
-    if begins:
-        assert BEGUN in said.err
-        assert said.err.count(told(block)) == 1
-        assert said.err.index(told(block)) < said.err.index(BEGUN)
-        assert f"; nearest: {block}" in said.err
-    else:
-        assert f"nodes.key.secret: {told(block)}" in said.out
-        assert f"; nearest: {block}" in said.out
+    where = said.out if command in SAYS else said.err
+    assert where.count(told(block)) == 1
+    assert f"; nearest: {block}; correct it, or store it: gpu-runbooks secrets --set {misspelt(block)}" in where
+    if command in GO_ON:
+        assert said.err.index(f"warning: nodes.key.secret: {told(block)}") < said.err.index(BEGUN)
+    elif command not in SAYS:
+        assert (code, BEGUN in said.err, refused(fleet, block) in said.err) == (2, False, True), said.err
 
 
 def test_the_doctor_says_how_it_is_put_right(fleet: str, block: str) -> None:
@@ -129,24 +136,58 @@ def test_a_run_that_nobody_typed_names_it_too(block: str) -> None:
 
 
 def test_what_may_be_a_variable_is_named_only_where_a_block_is_almost_it(
-    block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name = misspelt(block).upper().replace("-", "_")
     path = tmp_path / "fleet.yaml"
 
-    def found(token: str) -> list[str]:
+    monkeypatch.setattr(missing_secrets, "_TOLD", set())
+
+    def found(token: str) -> str:
         path.write_text(yaml.safe_dump({"nodes": [{"name": "here", "local": True}], "leader": {"url": "http://x", "token_env": token}}))
-        return [m.says for m in missing_secrets.missing_secrets(load_fleet(str(path)))]
+        missing_secrets.check_secrets(load_fleet(str(path)), str(path))  # which goes on: workers may have the variable
+        return capsys.readouterr().err
 
-    assert found(name) == [f"leader.token_env: no variable {name} and no Prefect Secret block '{misspelt(block)}'; nearest: {block}"]
-    assert found("QUITE_ANOTHER_NAME") == []
-    assert found(block.upper().replace("-", "_")) == []
+    said = f"leader.token_env: no variable {name} and no Prefect Secret block '{misspelt(block)}'; nearest: {block}"
+    assert found(name) == f"warning: {said}\n"
+    assert found("QUITE_ANOTHER_NAME") == ""
+    assert found(block.upper().replace("-", "_")) == ""
+    missing_secrets._TOLD.clear()
     monkeypatch.setenv(name, "set here")
-    assert found(name) == []
+    assert found(name) == ""
 
 
-def test_without_a_server_nothing_is_said_and_nothing_is_started(fleet: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_a_server_it_is_said_that_nothing_was_checked(
+    fleet: str, block: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is started for it, and the command goes on."""
     monkeypatch.setattr(credentials, "secret_blocks", lambda: pytest.fail("asked"))
+    monkeypatch.setattr(missing_secrets, "_TOLD", set())
     monkeypatch.delenv("PREFECT_API_URL")
     monkeypatch.setenv("GPU_RUNBOOKS_HOME", str(tmp_path))
-    assert missing_secrets.missing_secrets(load_fleet(fleet)) == ()
+    for _ in range(2):
+        missing_secrets.check_secrets(load_fleet(fleet), fleet)
+    why = "no Prefect server was started on this machine yet"
+    assert capsys.readouterr().err == f"not checked: whether there are Prefect Secret blocks {misspelt(block)}: {why}\n"
+
+
+def test_a_server_that_does_not_list_them_is_named(
+    fleet: str, rig: Rig, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuses() -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(credentials, "secret_blocks", refuses)
+    monkeypatch.setattr(missing_secrets, "_TOLD", set())
+    missing_secrets.check_secrets(load_fleet(fleet), fleet)
+    assert capsys.readouterr().err.endswith(": the Prefect server does not list them (PermissionError)\n")
+
+
+@pytest.mark.parametrize("command", ["check", "test"])
+def test_notifications_are_refused_the_same_way(command: str, block: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "notifications.yaml"
+    path.write_text(f"channels:\n  mail:\n    url: {{secret: {misspelt(block)}}}\ndefault: [mail]\n")
+    assert main(["notify", command, "--file", str(path)]) == 2
+    said = capsys.readouterr().err
+    assert f"{path}: line 3: channels.mail.url.secret: {told(block)}" in said
+    assert f"; nearest: {block}; " in said
