@@ -4,6 +4,8 @@ steps."""
 from datetime import datetime
 from typing import Any, Literal
 
+from pydantic import ConfigDict, Field
+
 from runbooks.core.base import Frozen
 from runbooks.core.checkpoints import Checkpoints, TierKind
 from runbooks.core.reading import NOT_RECORDED, Reading
@@ -167,6 +169,8 @@ class Store(Frozen):
 class TierLook(Frozen):
     """One tier as one look saw it."""
 
+    model_config = ConfigDict(title="tier")
+
     tier: str
     kind: TierKind
     node: str  # "" for s3
@@ -182,6 +186,8 @@ class TierLook(Frozen):
 
 class OtherNode(Frozen):
     """What another node has on a tier that is not shared: steps that look whole."""
+
+    model_config = ConfigDict(title="node")
 
     node: str
     tier: str
@@ -207,15 +213,15 @@ class Evidence(Frozen):
 
     node: str
     taken_at: datetime
-    config: Reading[Checkpoints] = NOT_RECORDED  # Absent: the fleet file has no `checkpoints`
+    config: Reading[Checkpoints] = Field(NOT_RECORDED, title="configuration")  # Absent: the fleet file has no `checkpoints`
     tiers: tuple[TierLook, ...] = ()
     others: tuple[OtherNode, ...] = ()
-    kernel: Reading[tuple[str, ...]] = NOT_RECORDED  # lines on storage devices and file systems
+    kernel: Reading[tuple[str, ...]] = Field(NOT_RECORDED, title="kernel log")  # lines on storage devices and file systems
     log: Reading[str] = NOT_RECORDED  # the job's last lines, secrets replaced
     crashed_step: int | None = None  # the last step that the log names
-    torch: Reading[str] = NOT_RECORDED  # version on the node
-    load: Reading[LoadProof] = NOT_RECORDED  # the last proof, where it was asked for
-    node_credentials: Reading[tuple[str, ...]] = NOT_RECORDED  # places on the node that hold S3 credentials
-    instance_roles: Reading[tuple[InstanceRole, ...]] = NOT_RECORDED  # on the node, and in the containers of its jobs
+    torch: Reading[str] = Field(NOT_RECORDED, title="version of torch")  # version on the node
+    load: Reading[LoadProof] = Field(NOT_RECORDED, title="test load")  # the last proof, where it was asked for
+    node_credentials: Reading[tuple[str, ...]] = Field(NOT_RECORDED, title="S3 credentials on the node")
+    instance_roles: Reading[tuple[InstanceRole, ...]] = Field(NOT_RECORDED, title="instance roles")  # of the node and its jobs' containers
     hands_off: bool = False
     not_looked: tuple[str, ...] = ()  # nodes with such a tier that the look left out: there were too many

@@ -2,6 +2,8 @@
 
 from datetime import datetime
 
+from pydantic import Field
+
 from runbooks.container.before import Sample
 from runbooks.core.base import Frozen
 from runbooks.core.host_facts import Disk, HostFacts, KernelOom
@@ -176,20 +178,20 @@ class Evidence(Frozen):
     name: str
     taken_at: datetime
     container: Reading[ContainerFacts] = NOT_RECORDED
-    siblings: Reading[tuple[Sibling, ...]] = NOT_RECORDED
+    siblings: Reading[tuple[Sibling, ...]] = Field(NOT_RECORDED, title="other containers")
     log: Reading[tuple[str, ...]] = NOT_RECORDED  # its last lines, oldest first
     events: Reading[tuple[EngineEvent, ...]] = NOT_RECORDED
     daemon: Reading[Daemon] = NOT_RECORDED
     host: Reading[HostFacts] = NOT_RECORDED
-    ooms: Reading[tuple[KernelOom, ...]] = NOT_RECORDED
-    fuse: Reading[tuple[FuseMount, ...]] = NOT_RECORDED
+    ooms: Reading[tuple[KernelOom, ...]] = Field(NOT_RECORDED, title="out-of-memory kills")
+    fuse: Reading[tuple[FuseMount, ...]] = Field(NOT_RECORDED, title="FUSE mounts")
     supervisors: Reading[tuple[Supervisor, ...]] = NOT_RECORDED
-    inside: Reading[ContainerInside] = NOT_RECORDED
-    work: Reading[tuple[Mover, ...]] = NOT_RECORDED  # who is at work inside; Absent: it does not run
-    probe: Reading[AppProbe] = NOT_RECORDED  # Absent: none configured
-    ray: Reading[RayView] = NOT_RECORDED  # Absent: not a Ray node
-    ray_head: Reading[RayHead] = NOT_RECORDED
-    before: Reading[tuple[Sample, ...]] = NOT_RECORDED  # the watch's record, oldest first; Absent: no watch
+    inside: Reading[ContainerInside] = Field(NOT_RECORDED, title="processes inside")
+    work: Reading[tuple[Mover, ...]] = Field(NOT_RECORDED, title="work inside")  # who is at work inside; Absent: it does not run
+    probe: Reading[AppProbe] = Field(NOT_RECORDED, title="the application's probe")  # Absent: none configured
+    ray: Reading[RayView] = Field(NOT_RECORDED, title="Ray cluster")  # Absent: not a Ray node
+    ray_head: Reading[RayHead] = Field(NOT_RECORDED, title="Ray head")
+    before: Reading[tuple[Sample, ...]] = Field(NOT_RECORDED, title="the watch's record")  # oldest first; Absent: no watch
     wanted: WantedContainer | None = None  # None: not in the fleet file
     hands_off: bool = False
     remove_kept: bool = False  # the run was asked to offer the removal of old kept containers

@@ -7,6 +7,7 @@ an alternative that the same report lets stand, is likely at most, and no plan f
 
 import re
 from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
 
 from pydantic import BaseModel
 
@@ -15,11 +16,19 @@ from runbooks.core.forbidden import NAMED
 from runbooks.core.knowledge import CauseKnowledge, Runbook
 from runbooks.core.plan import Plan
 from runbooks.core.reading import UnknownReason
+from runbooks.core.reading_words import words_of
 from runbooks.core.unread import Lost, ReadingAt, readings_of, unread
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 
 _PLACE = re.compile(r" \(([^()]+)\)$")
 OWN = "[own]"  # "tiers[own].space": of the items that the cause's subject names; of all where it names none
+
+
+class Seen(NamedTuple):
+    """Every reading of an evidence, and its type, by which they are told in words."""
+
+    kind: type[BaseModel]
+    readings: tuple[ReadingAt, ...]
 
 
 class Gap(Frozen):
@@ -33,7 +42,7 @@ def granted(book: Runbook, evidence: BaseModel, found: Diagnosis) -> Diagnosis:
     """The judgment with each certainty and each plan as far as it is granted."""
     if found.state is State.NOT_APPLICABLE or not found.causes:
         return found
-    seen = tuple(readings_of(evidence))
+    seen = Seen(type(evidence), tuple(readings_of(evidence)))
     causes = tuple(_granted(c, tuple(gaps(book, c, found.causes, seen))) for c in found.causes)
     against = [(plan, tuple(dict.fromkeys(_against(book, plan, found.causes, seen)))) for plan in found.plans]
     said = tuple(f"“{plan.name}” is not offered: {'; '.join(why)}" for plan, why in against if why)
@@ -48,14 +57,14 @@ def _granted(cause: Cause, gap: Sequence[Gap]) -> Cause:
     return cause.model_copy(update={"certainty": Certainty.LIKELY, "decides": tuple(decides)})
 
 
-def gaps(book: Runbook, cause: Cause, causes: Sequence[Cause], seen: Sequence[ReadingAt]) -> Iterator[Gap]:
+def gaps(book: Runbook, cause: Cause, causes: Sequence[Cause], seen: Seen) -> Iterator[Gap]:
     """What is missing before that cause is confirmed."""
     known = book.causes.get(cause.slug)
     if known is None or not known.rests_on or not known.excluded_by:
         yield Gap(said="nothing says what decides it", decides="what decides it, and what else it could be")
         return
-    for path in _unread(dict.fromkeys((*known.rests_on, *known.excluded_by.values())), cause.subject, seen):
-        yield Gap(said=f"not read: {path}", decides=f"{path}: it was not read")
+    for lost in _unread(dict.fromkeys((*known.rests_on, *known.excluded_by.values())), cause.subject, seen):
+        yield Gap(said=f"not read: {lost}", decides=f"{lost}: it was not read")
     for rival in rivals(book, known, cause, causes):
         yield Gap(said=f"not excluded: {rival.slug}", decides=f"whether it is {rival.slug}: {_how(book, rival)}")
 
@@ -84,7 +93,7 @@ def _how(book: Runbook, cause: Cause) -> str:
     return "; ".join(cause.decides or (known.decided_by if known else ()))
 
 
-def _against(book: Runbook, plan: Plan, causes: Sequence[Cause], seen: Sequence[ReadingAt]) -> Iterator[str]:
+def _against(book: Runbook, plan: Plan, causes: Sequence[Cause], seen: Seen) -> Iterator[str]:
     """What stands against a plan: what its causes rest on, what excludes the alternatives, and its own needs."""
     for slug in plan.for_causes:
         known = book.causes.get(slug)
@@ -98,9 +107,10 @@ def _against(book: Runbook, plan: Plan, causes: Sequence[Cause], seen: Sequence[
         yield from (f"not excluded: {r.slug}" for r in found)
 
 
-def _unread(paths: Sequence[str] | dict[str, None], subject: str, seen: Sequence[ReadingAt]) -> tuple[str, ...]:
-    """Of these readings, those that gave no answer. "a or b": one of them is enough."""
-    return tuple(group.replace(OWN, "[]") for group in paths if not any(_answered(p, subject, seen) for p in group.split(" or ")))
+def _unread(paths: Sequence[str] | dict[str, None], subject: str, seen: Seen) -> tuple[str, ...]:
+    """Of these readings, in words, those that gave no answer. "a or b": one of them is enough."""
+    lost = (group for group in paths if not any(_answered(p, subject, seen.readings) for p in group.split(" or ")))
+    return tuple(dict.fromkeys(words_of(seen.kind, group) for group in lost))
 
 
 def _answered(path: str, subject: str, seen: Sequence[ReadingAt]) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from runbooks.core.reading import Absent, Known, Unknown
+from runbooks.core.reading_words import label
 from runbooks.core.verdict import Diagnosis, State
 
 
@@ -15,13 +16,13 @@ def covering(evidence: BaseModel, found: Diagnosis) -> Diagnosis:
         return found
     read, absent = [], []
     for name in type(evidence).model_fields:
-        value, label = getattr(evidence, name), name.replace("_", " ")
+        value, called = getattr(evidence, name), label(type(evidence), name)
         if isinstance(value, Absent):
-            absent.append(f"{label} ({value.proof})")
+            absent.append(f"{called} ({value.proof})")
         elif isinstance(value, Known):
-            read.append(label)
+            read.append(called)
         elif parts := [p for item in _items(value) for p in _readings(item)]:
-            read.append(f"{label} ({sum(isinstance(p, Known) for p in parts)} of {len(parts)})")
+            read.append(f"{called} ({sum(isinstance(p, Known) for p in parts)} of {len(parts)})")
     words = f"read: {', '.join(read)}" + (f". Not there: {'; '.join(absent)}" if absent else "")
     return found.model_copy(update={"covers": words})
 

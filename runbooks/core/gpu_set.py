@@ -1,6 +1,6 @@
 """The GPUs of a node in one reading. Bytes, seconds, W, MHz; per cent is 0-100 of one device."""
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from runbooks.core.base import Frozen
 from runbooks.core.reading import Reading
@@ -35,6 +35,8 @@ class RowRemap(Frozen):
 
 class Gpu(Frozen):
     """One GPU over the window."""
+
+    model_config = ConfigDict(title="GPU")
 
     index: int
     uuid: str

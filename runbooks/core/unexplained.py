@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from runbooks.core.knowledge import Runbook
 from runbooks.core.reading import Known
+from runbooks.core.reading_words import words_of
 from runbooks.core.verdict import Diagnosis, Finding, State
 
 MOST_LINES = 3  # shown
@@ -31,7 +32,7 @@ def explained(book: Runbook, evidence: BaseModel, found: Diagnosis) -> Diagnosis
     open_ = _not_among(open_, (f.issue for f in found.findings if f.category == HISTORY))
     if not open_:
         return found
-    said = tuple(dict.fromkeys(f"unexplained, in {path}: {line}" for path, line in open_))
+    said = tuple(dict.fromkeys(f"unexplained, in {words_of(type(evidence), path)}: {line}" for path, line in open_))
     headline = f"cannot tell: {said[0]}; else: {found.headline}"
     new = {"state": State.CANNOT_TELL, "headline": headline, "unknowns": (*said[:MOST_LINES], *_rest(len(said), more), *found.unknowns)}
     return found.model_copy(update=new)
@@ -46,7 +47,8 @@ def _left_over(book: Runbook, evidence: BaseModel, found: Diagnosis) -> tuple[Fi
     """Lines that report a failure and stand nowhere in the judgment."""
     said = [line for c in found.causes for line in c.evidence] + [f.issue for f in found.findings] + list(found.unknowns)
     open_, more = _said(book, evidence, found)
-    new = tuple(dict.fromkeys(f"{path}: {line}" for path, line in _not_among(open_, (*said, found.headline))))
+    left = _not_among(open_, (*said, found.headline))
+    new = tuple(dict.fromkeys(f"{words_of(type(evidence), path)}: {line}" for path, line in left))
     return tuple(not_used(line) for line in (*new[:MOST_LINES], *_rest(len(new), more)))
 
 

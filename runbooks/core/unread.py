@@ -13,9 +13,9 @@ from pydantic import BaseModel
 from runbooks.core.base import Frozen
 from runbooks.core.knowledge import Runbook
 from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
+from runbooks.core.reading_words import Word, label, noun, own_name, spoken, words_of
 from runbooks.core.verdict import Diagnosis, State
 
-NAMES = ("path", "node", "worker", "tier", "index", "name", "id")  # what tells one item of a list from the next
 MOST_NAMED = 3  # readings in a headline
 
 
@@ -23,9 +23,14 @@ class ReadingAt(Frozen):
     """One reading of an evidence, whatever it gave."""
 
     path: str  # "tiers[].space": as runbook.yaml names it
-    label: str  # "tiers[nvme].space"
+    way: tuple[Word, ...] = ()  # from the evidence down to it
     items: tuple[str, ...] = ()  # names of the items of lists it stands in: ("nvme",)
     absent: bool = False  # proven to be nothing
+
+    @property
+    def label(self) -> str:
+        """What people call it: "space of tier nvme"."""
+        return spoken(self.way)
 
 
 class Lost(ReadingAt):
@@ -46,7 +51,7 @@ def held(book: Runbook, evidence: BaseModel, found: Diagnosis) -> Diagnosis:
         return found
     blind = {x.path for x in lost}
     open_ = tuple(x for x in lost if not covered(book, x, blind))
-    new: dict[str, Any] = {"unknowns": _named(book, found.unknowns, lost, open_)}
+    new: dict[str, Any] = {"unknowns": _named(book, type(evidence), found.unknowns, lost, open_)}
     if found.state is State.HEALTHY and open_:
         new |= {"state": State.CANNOT_TELL, "headline": _headline(open_, found.headline)}
     return found.model_copy(update=new)
@@ -73,20 +78,20 @@ def missing(evidence: BaseModel) -> tuple[str, ...]:
 
 def readings_of(evidence: BaseModel) -> Iterator[ReadingAt]:
     """Every reading, in the order of the evidence, those that stand in another reading too."""
-    return _walk(evidence, ReadingAt(path="", label=""), type(evidence))
+    return _inside(evidence, ReadingAt(path=""), type(evidence))
 
 
-def _named(book: Runbook, own: Sequence[str], lost: Sequence[Lost], open_: Sequence[Lost]) -> tuple[str, ...]:
+def _named(book: Runbook, kind: type[BaseModel], own: Sequence[str], lost: Sequence[Lost], open_: Sequence[Lost]) -> tuple[str, ...]:
     """What the judgment itself leaves open, and a line for each lost reading. What nobody asked for and is covered is no gap."""
     gaps = [x for x in lost if x in open_ or x.reading.reason is not UnknownReason.NOT_ASKED]
-    return tuple(dict.fromkeys((*own, *(_line(book, x, x in open_) for x in gaps))))
+    return tuple(dict.fromkeys((*own, *(_line(book, kind, x, x in open_) for x in gaps))))
 
 
-def _line(book: Runbook, gap: Lost, needed: bool) -> str:
+def _line(book: Runbook, kind: type[BaseModel], gap: Lost, needed: bool) -> str:
     if needed:
         return f"{gap.label}: {gap.why}"
     cover = book.may_be_unread[gap.path]
-    return f"{gap.label}: {gap.why} (covered by {', '.join(cover.covered_by)}: {cover.because})"
+    return f"{gap.label}: {gap.why} (covered by {', '.join(words_of(kind, p) for p in cover.covered_by)}: {cover.because})"
 
 
 def _headline(open_: Sequence[Lost], headline: str) -> str:
@@ -95,35 +100,35 @@ def _headline(open_: Sequence[Lost], headline: str) -> str:
     return f"cannot tell: not read: {names}{more} ({open_[0].why}). As far as it was read: {headline}"
 
 
-def _walk(value: Any, at: ReadingAt, root: type[BaseModel]) -> Iterator[ReadingAt]:
+def _inside(value: BaseModel, at: ReadingAt, root: type[BaseModel]) -> Iterator[ReadingAt]:
+    """Of an evidence inside the evidence the paths begin anew."""
+    path = f"{at.path}." if at.path and type(value) is not root else ""
+    for field in _fields(type(value)):
+        below = ReadingAt(path=path + field, way=(*at.way, Word(label(type(value), field))), items=at.items)
+        yield from _walk(getattr(value, field), below, root, (type(value), field))
+
+
+def _walk(value: Any, at: ReadingAt, root: type[BaseModel], of: tuple[type[BaseModel], str]) -> Iterator[ReadingAt]:
+    """`of`: the field that the value stands in, or is an item of."""
     if isinstance(value, Unknown):
-        yield Lost(path=at.path, label=at.label, items=at.items, reading=value)
+        yield Lost(path=at.path, way=at.way, items=at.items, reading=value)
     elif isinstance(value, Known | Absent):
         yield at.model_copy(update={"absent": isinstance(value, Absent)})
-        yield from _walk(value.value, at, root) if isinstance(value, Known) else ()
+        if isinstance(value, Known):
+            way = (*at.way[:-1], at.way[-1]._replace(read=not at.way[-1].item))
+            yield from _walk(value.value, at.model_copy(update={"way": way}), root, of)
     elif isinstance(value, tuple | Mapping):
-        pairs = value.items() if isinstance(value, Mapping) else ((_name(item, i), item) for i, item in enumerate(value))
-        for name, item in pairs:
-            if isinstance(item, BaseModel | tuple | Mapping):  # not each line of a log
-                yield from _walk(item, _below(at, f"[{name}]", "[]", str(name)), root)
+        yield from _items(value, at, root, of)
     elif isinstance(value, BaseModel):
-        base = at if type(value) is not root else at.model_copy(update={"path": ""})
-        for field in _fields(type(value)):
-            yield from _walk(getattr(value, field), _below(base, f".{label(type(value), field)}", f".{field}"), root)
+        yield from _inside(value, at, root)
 
 
-def _below(at: ReadingAt, label: str, path: str, *item: str) -> ReadingAt:
-    return ReadingAt(path=(at.path + path).lstrip("."), label=(at.label + label).lstrip("."), items=(*at.items, *item))
-
-
-def label(kind: type[BaseModel], field: str) -> str:
-    """What people call a reading: the title of its field, else its name."""
-    return kind.model_fields[field].title or field.replace("_", " ")
-
-
-def _name(item: Any, position: int) -> str:
-    thing = item.value if isinstance(item, Known) else item
-    return next((str(v) for n in NAMES if isinstance(v := getattr(thing, n, None), str | int) and v != ""), str(position))
+def _items(value: Any, at: ReadingAt, root: type[BaseModel], of: tuple[type[BaseModel], str]) -> Iterator[ReadingAt]:
+    pairs = value.items() if isinstance(value, Mapping) else ((own_name(item), item) for item in value)
+    for i, (key, item) in enumerate(pairs):
+        if isinstance(item, BaseModel | tuple | Mapping):  # not each line of a log
+            word = Word(f"{noun(*of)} {key or i + 1}", item=True)
+            yield from _walk(item, ReadingAt(path=f"{at.path}[]", way=(*at.way, word), items=(*at.items, str(key or i))), root, of)
 
 
 @cache

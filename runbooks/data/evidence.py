@@ -18,6 +18,8 @@ class Fault(Frozen):
 class DataFile(Frozen):
     """One file, or one .idx/.bin pair, read from front to back."""
 
+    model_config = ConfigDict(title="file")
+
     path: str
     kind: str  # jsonl | json (one value) | index
     faults: tuple[Fault, ...] = ()

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from runbooks.core.base import Frozen
 from runbooks.core.gpu_set import GpuSet
@@ -155,10 +155,12 @@ class Inside(Frozen):
 class Elsewhere(Frozen):
     """Another node on which ranks of a run that is here may be, looked at in the same way."""
 
+    model_config = ConfigDict(title="node")
+
     node: str
     window_s: float = 0.0
     facts: Reading[Facts] = NOT_RECORDED
-    gpus: Reading[GpuSet] = NOT_RECORDED
+    gpus: Reading[GpuSet] = Field(NOT_RECORDED, title="GPUs")
     processes: Reading[tuple[Process, ...]] = NOT_RECORDED
 
 
@@ -171,20 +173,18 @@ class Evidence(Frozen):
     gpu_words: tuple[str, ...] = ()  # where the fleet file says that the node has GPUs: "gpus: 8", "label gpu=h100"
     must_have: int | None = None  # how many, where the fleet file gives a number
     facts: Reading[Facts] = NOT_RECORDED
-    gpus: Reading[GpuSet] = NOT_RECORDED
+    gpus: Reading[GpuSet] = Field(NOT_RECORDED, title="GPUs")
     processes: Reading[tuple[Process, ...]] = NOT_RECORDED  # GPU holders, their parents and families, job processes
-    device_holders: Reading[tuple[int, ...]] = (
-        NOT_RECORDED  # pids with /dev/nvidia* open; Unknown when not all were visible
-    )
-    kernel: Reading[tuple[KernelEvent, ...]] = NOT_RECORDED  # since boot
-    kernel_words: Reading[tuple[str, ...]] = NOT_RECORDED  # its lines since boot that report a known fault and have no Xid
+    device_holders: Reading[tuple[int, ...]] = Field(NOT_RECORDED, title="users of the device files")  # pids; Unknown: not all were visible
+    kernel: Reading[tuple[KernelEvent, ...]] = Field(NOT_RECORDED, title="kernel log")  # since boot
+    kernel_words: Reading[tuple[str, ...]] = Field(NOT_RECORDED, title="kernel log lines without an Xid")  # known faults
     leader: Reading[LeaderView] = NOT_RECORDED  # Absent: the fleet file names none
-    progress: Reading[tuple[ProgressMark, ...]] = NOT_RECORDED
-    log: Reading[tuple[str, ...]] = NO_LOG  # the last lines of the jobs' logs, oldest first; Absent: the fleet file names none
-    earlier: Reading[Earlier] = NOT_RECORDED
+    progress: Reading[tuple[ProgressMark, ...]] = Field(NOT_RECORDED, title="signs of progress")
+    log: Reading[tuple[str, ...]] = Field(NO_LOG, title="logs of the jobs")  # last lines, oldest first; Absent: none is named
+    earlier: Reading[Earlier] = Field(NOT_RECORDED, title="earlier report")
     engine: tuple[str, ...] = ("docker",)  # client of the node's container engine, with its options
     containers: Reading[tuple[ContainerGpu, ...]] = NOT_RECORDED  # Absent: no container runtime here
-    inside: Reading[tuple[Inside, ...]] = NOT_RECORDED  # of the containers that a process above is in, or that lost their GPUs
-    elsewhere: Reading[tuple[Elsewhere, ...]] = ALL_HERE  # the other nodes of runs whose world is larger than what is here
+    inside: Reading[tuple[Inside, ...]] = Field(NOT_RECORDED, title="processes in the containers")  # which have one of the above, or lost GPUs
+    elsewhere: Reading[tuple[Elsewhere, ...]] = Field(ALL_HERE, title="other nodes of the job")  # of runs that are larger than what is here
     jobs: tuple[JobFacts, ...] = ()
     hands_off: bool = False

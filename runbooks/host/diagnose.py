@@ -7,10 +7,11 @@ from functools import partial
 from runbooks.core.base import Frozen
 from runbooks.core.judgment import diagnosis, findings, ordered, state_of
 from runbooks.core.reading import Absent, Known, Unknown
+from runbooks.core.reading_words import label
 from runbooks.core.rules import book as book_of
 from runbooks.core.rules import by_the_rules
 from runbooks.core.sizes import size
-from runbooks.core.unread import label, missing
+from runbooks.core.unread import missing
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding
 from runbooks.host import advice
 from runbooks.host.evidence import Evidence, Gauge, Name

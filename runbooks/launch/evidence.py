@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from runbooks.core.base import Frozen
 from runbooks.core.launch_config import Launch
@@ -54,7 +54,7 @@ class LaunchNodeFacts(Frozen):
 
     node: str
     clock_skew_s: float = 0.0
-    gpus: Reading[tuple[str, ...]] = NOT_RECORDED  # models; Absent: no NVIDIA driver here
+    gpus: Reading[tuple[str, ...]] = Field(NOT_RECORDED, title="GPUs")  # models; Absent: no NVIDIA driver here
     driver: str = ""
     versions: dict[str, str] = Field(default_factory=dict)  # torch, cuda, nccl, python of the job's interpreter
     versions_error: str = ""
@@ -76,6 +76,8 @@ class LaunchNodeFacts(Frozen):
 
 class LaunchNodeView(Frozen):
     """A node of the launch and what could be read of it."""
+
+    model_config = ConfigDict(title="node")
 
     node: str
     facts: Reading[LaunchNodeFacts] = NOT_RECORDED

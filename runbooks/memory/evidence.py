@@ -20,7 +20,7 @@ class LogFacts(Frozen):
     killed: bool = False  # it says Killed, SIGKILL or exit 137
     bare: bool = False  # an out-of-memory line without numbers
     short: bool = False  # a line that reports a failure speaks of memory
-    words: tuple[str, ...] = ()  # its last lines, for what else they say
+    words: tuple[str, ...] = Field((), title="last lines")  # its last lines, for what else they say
     written_at: datetime | None = None  # its last write
 
 
@@ -65,11 +65,11 @@ class Evidence(Frozen):
     since: datetime | None = None  # a sweep: from when on a kill is news; None: a look by hand
     log_from: datetime | None = None  # the kernel log reaches back so far; None: not known
     log: Reading[LogFacts] = NOT_RECORDED
-    gpus: Reading[GpuSet] = NOT_RECORDED
+    gpus: Reading[GpuSet] = Field(NOT_RECORDED, title="GPUs")
     host: Reading[HostMemory] = NOT_RECORDED
-    groups: Reading[tuple[MemoryGroup, ...]] = NOT_RECORDED
-    killed: Reading[tuple[HostOom, ...]] = NOT_RECORDED
-    commands: Reading[dict[int, str]] = NOT_RECORDED  # pid -> command line of processes on the GPUs, as far as visible
+    groups: Reading[tuple[MemoryGroup, ...]] = Field(NOT_RECORDED, title="cgroups")
+    killed: Reading[tuple[HostOom, ...]] = Field(NOT_RECORDED, title="out-of-memory kills")
+    commands: Reading[dict[int, str]] = Field(NOT_RECORDED, title="command lines")  # pid -> of processes on the GPUs
     job_match: tuple[str, ...] = ()  # patterns of the fleet's jobs
     setup: Setup = Setup()
     hands_off: bool = False

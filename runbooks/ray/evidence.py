@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, ConfigDict, Field
 
 from runbooks.core.base import Frozen
 from runbooks.core.halted import Halted
@@ -75,6 +75,8 @@ class Usage(Frozen):
 class LogFile(Frozen):
     """A log on a node: its age by file time and its last lines."""
 
+    model_config = ConfigDict(title="log")
+
     node: str
     path: str
     size_bytes: int
@@ -99,6 +101,8 @@ class WorkerActivity(Frozen):
 class NodeLogs(Frozen):
     """One node's part."""
 
+    model_config = ConfigDict(title="node")
+
     node: str  # fleet name
     ip: str
     window_s: float
@@ -111,7 +115,7 @@ class NodeLogs(Frozen):
     autoscaler: LogFile | None = None  # its log, on the head; None: there is none
     events: tuple[str, ...] = ()  # the head's last events about jobs
     activity: tuple[WorkerActivity, ...] = ()
-    ooms: Ooms = Known[tuple[KernelOom, ...]](value=())  # by its kernel log
+    ooms: Ooms = Field(Known[tuple[KernelOom, ...]](value=()), title="out-of-memory kills")  # by its kernel log
     gpu_use: tuple[float, ...] | None = None  # per cent of each GPU of the node; None: its GPUs were not read
     disk_free_bytes: int | None = None  # of Ray's temp dir
     interfaces: tuple[str, ...] = ()  # network interfaces with an address
@@ -124,12 +128,12 @@ class Evidence(Frozen):
     cluster: str  # head node's fleet name
     taken_at: datetime
     submission_id: str = ""
-    head: Reading[RayHead] = NOT_RECORDED
+    head: Reading[RayHead] = Field(NOT_RECORDED, title="Ray head")
     job: Reading[RayJob] = NOT_RECORDED  # Absent: no job was named and none runs
     nodes: Reading[tuple[RayNode, ...]] = NOT_RECORDED
     actors: Reading[tuple[Actor, ...]] = NOT_RECORDED
-    groups: Reading[tuple[PlacementGroup, ...]] = NOT_RECORDED
-    usage: Reading[Usage] = NOT_RECORDED
+    groups: Reading[tuple[PlacementGroup, ...]] = Field(NOT_RECORDED, title="placement groups")
+    usage: Reading[Usage] = Field(NOT_RECORDED, title="resources in use")
     other_jobs: Reading[tuple[RayJob, ...]] = NOT_RECORDED
     driver_log: Reading[tuple[str, ...]] = NOT_RECORDED  # its last lines
     node_logs: tuple[Reading[NodeLogs], ...] = ()

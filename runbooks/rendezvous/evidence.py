@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from runbooks.core.base import Frozen
 from runbooks.core.halted import Halted
@@ -130,6 +130,8 @@ class NodeFacts(Frozen):
 class NodeView(Frozen):
     """A configured node and what could be read of it."""
 
+    model_config = ConfigDict(title="node")
+
     node: str
     facts: Reading[NodeFacts] = NOT_RECORDED
 
@@ -173,10 +175,10 @@ class Evidence(Frozen):
     prefix: str = "/torchelastic/p2p"
     keep_alive_s: float = 5.0
     run: str = ""  # the one run that was asked about; "": all
-    configured: Reading[bool] = NOT_RECORDED  # Absent: no rendezvous section and no torchrun on the node
+    configured: Reading[bool] = Field(NOT_RECORDED, title="configuration")  # Absent: no rendezvous section and no torchrun on the node
     etcd: Reading[EtcdFacts] = NOT_RECORDED  # Absent: no etcd backend
     runs: Reading[Reads] = NOT_RECORDED
-    etcd_stopped: Reading[tuple[Listening, ...]] = NOT_RECORDED  # Absent: etcd did not time out
+    etcd_stopped: Reading[tuple[Listening, ...]] = Field(NOT_RECORDED, title="stopped etcd processes")  # Absent: etcd did not time out
     nodes: tuple[NodeView, ...] = ()
     stores: tuple[StoreView, ...] = ()
     known_runs: dict[str, str] = Field(default_factory=dict)  # run id -> job that uses it again
@@ -190,7 +192,7 @@ class Evidence(Frozen):
     hands_off: tuple[str, ...] = ()
     contained: bool = False  # the fleet file says: each node is one container, nothing runs beside it
     room: int | None = None  # nodes of this rendezvous alone; `nodes` also has those that share its etcd
-    saved: Reading[Putback] = NOT_RECORDED  # Known only when a person asked to put a saved run back
+    saved: Reading[Putback] = Field(NOT_RECORDED, title="saved run")  # Known only when a person asked to put a saved run back
 
     @property
     def etcd_endpoint(self) -> str:

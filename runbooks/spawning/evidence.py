@@ -2,6 +2,8 @@
 
 from datetime import datetime
 
+from pydantic import Field
+
 from runbooks.core.base import Frozen
 from runbooks.core.reading import NOT_RECORDED, Reading
 from runbooks.parsers.runpod import Pod
@@ -125,21 +127,21 @@ class Evidence(Frozen):
 
     worker: str
     taken_at: datetime
-    row: Reading[WorkerRow]
+    row: Reading[WorkerRow] = Field(title="the worker's row")
     pod: Reading[tuple[PodRead, ...]] = NOT_RECORDED  # two reads apart
     pod_log: Reading[tuple[str, ...]] = NOT_RECORDED
-    ssh: Reading[SshLook] = NOT_RECORDED
-    inside: Reading[PodInside] = NOT_RECORDED
+    ssh: Reading[SshLook] = Field(NOT_RECORDED, title="SSH to the pod")
+    inside: Reading[PodInside] = Field(NOT_RECORDED, title="the inside of the pod")
     stored_log: Reading[tuple[str, ...]] = NOT_RECORDED  # S3
     orchestrator: Reading[OrchestratorLog] = NOT_RECORDED
     deployment: Reading[str] = NOT_RECORDED  # the platform's word: SUCCESS, CRASHED, …
     variables: Reading[Variables] = NOT_RECORDED
     tasks: Reading[tuple[TaskRow, ...]] = NOT_RECORDED  # in progress, of all workers
-    queued: Reading[int] = NOT_RECORDED
+    queued: Reading[int] = Field(NOT_RECORDED, title="queued tasks")
     workers: Reading[tuple[WorkerRow, ...]] = NOT_RECORDED  # all rows
     pods: Reading[tuple[Pod, ...]] = NOT_RECORDED  # all pods of this orchestrator
     stock: Reading[Stock] = NOT_RECORDED  # read only where a row has no pod
-    usual: Reading[Usual] = NOT_RECORDED  # Absent: no earlier report saw this image come up
+    usual: Reading[Usual] = Field(NOT_RECORDED, title="usual start time")  # Absent: no earlier report saw this image come up
     can_start: bool = False  # the fleet file knows how the worker is started
     start_argv: tuple[str, ...] = ()
     names: OwnNames = OwnNames()

@@ -3,6 +3,8 @@
 from datetime import datetime
 from enum import StrEnum
 
+from pydantic import Field
+
 from runbooks.core.base import Frozen
 from runbooks.core.reading import NOT_RECORDED, Reading
 from runbooks.parsers.ssh_key import KeyShape
@@ -127,7 +129,7 @@ class Wire(Frozen):
     tcp_says: str = ""
     banner: str = ""
     own_address: str = ""  # of this end of the connection
-    before_banner: tuple[str, ...] = ()
+    before_banner: tuple[str, ...] = Field((), title="lines before the banner")
     banner_says: str = ""  # closed, silent, not SSH …
     offer: Offer | None = None
     missing: tuple[str, ...] = ()  # "kex: theirs …; ours …"
@@ -137,11 +139,11 @@ class Wire(Frozen):
     signatures: tuple[str, ...] = ()  # server-sig-algs
     auth: Auth = Auth.NOT_TRIED
     auth_says: str = ""
-    auth_heard: tuple[str, ...] = ()  # what the server sent for a person to read, with its answer to the key
+    auth_heard: tuple[str, ...] = Field((), title="words of the server")  # for a person to read, with its answer to the key
     offered: tuple[str, ...] = ()  # fingerprints of the keys that were offered
     remembered: bool = False  # the answer to the key is that of this run's one attempt, not a new one
     session_says: str = ""
-    command_says: str = ""
+    command_says: str = Field("", title="the answer to the first command")
     connections: int = 0
 
 
@@ -206,7 +208,7 @@ class FarSide(Frozen):
     settings_say: str = ""
     files: tuple[KeysFile, ...] = ()
     log: tuple[LogLine, ...] = ()
-    other_lines: tuple[str, ...] = ()  # what it says about this log-in in words of no known kind
+    other_lines: tuple[str, ...] = Field((), title="unrecognised log lines")  # what it says about this log-in in words of no known kind
     log_source: str = ""
     accepted: tuple[Accepted, ...] = ()  # log-ins with a key, as far back as its log was read
 
@@ -221,10 +223,10 @@ class Evidence(Frozen):
     port: int
     hands_off: bool = False
     key: Reading[GivenKey]
-    configured_public: Reading[KeyShape] = NOT_RECORDED  # the public half that should be let in
+    configured_public: Reading[KeyShape] = Field(NOT_RECORDED, title="configured public key")  # the public half that should be let in
     public_line: str = ""  # the same as authorized_keys holds it, without its comment
-    agent: Reading[tuple[AgentKey, ...]] = NOT_RECORDED
-    client: Reading[dict[str, str]] = NOT_RECORDED  # ssh -G, the settings that matter
-    wire: Reading[Wire]
-    far: Reading[FarSide] = NOT_RECORDED
+    agent: Reading[tuple[AgentKey, ...]] = Field(NOT_RECORDED, title="keys of the agent")
+    client: Reading[dict[str, str]] = Field(NOT_RECORDED, title="settings of the ssh client")  # ssh -G, the settings that matter
+    wire: Reading[Wire] = Field(title="the log-in")
+    far: Reading[FarSide] = Field(NOT_RECORDED, title="the far side")
     alike: tuple[str, ...] = ()  # other nodes whose newest report says the same of the same key

@@ -1,6 +1,7 @@
 """What was not read is never well: over every situation of every runbook, each reading is lost in turn."""
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -17,6 +18,7 @@ from runbooks.core.fixed import seen_gone
 from runbooks.core.knowledge import CauseKnowledge, Runbook, folder_of, load_runbook, runbook_slugs
 from runbooks.core.plan import Plan
 from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
+from runbooks.core.reading_words import label, model_in, words_of
 from runbooks.core.unread import unread
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 from tests.runbooks.every import Situation, by_folder, situations
@@ -295,3 +297,74 @@ def _enough(x: Loss, plan: Plan) -> bool:
     causes = [book.causes[c] for c in plan.for_causes if c in book.causes]
     groups = [g.split(" or ") for c in causes for g in needs(c)]
     return any(x.path in g and set(g) - blind for g in groups)
+
+
+def steps_down(kind: type[BaseModel], seen: frozenset[type[BaseModel]] = frozenset()) -> Iterator[str]:
+    """Patterns of the ways of a type from one field to the next: "far.other_lines", "gpus[0]", by name and by title."""
+    for name, field in kind.model_fields.items():
+        called, inner = {name, label(kind, name)}, model_in(field.annotation)
+        here = "|".join(sorted(map(re.escape, called)))
+        yield rf"(?:{here})\[[^\]\n]*\]"
+        if inner and inner not in seen:
+            below = "|".join(sorted({re.escape(w) for n in inner.model_fields for w in (n, label(inner, n))}))
+            yield rf"(?:{here})(?:\[[^\]\n]*\])?\.(?:{below})" if below else rf"(?:{here})\[\d+\]"
+            yield from steps_down(inner, seen | {kind, inner})
+
+
+@cache
+def field_paths(slug: str) -> re.Pattern[str]:
+    evidence = import_module(f"runbooks.{folder_of(slug)}.evidence").Evidence
+    return re.compile(rf"(?<![\w./\[-])(?:{'|'.join(dict.fromkeys(steps_down(evidence)))})(?![\w/-])")
+
+
+def said(found: Diagnosis) -> list[str]:
+    """What a person reads of a judgment, without code spans and what was quoted from the world."""
+    lines = [found.headline, found.symptom, found.covers, *found.unknowns, *found.do_now, *found.must_not]
+    lines += [w for f in found.findings for w in (f.issue, f.action)] + [d for c in found.causes for d in c.decides]
+    return [re.sub(r"`[^`]*`", "", line) for line in lines]
+
+
+def paths_in(slug: str, case: Situation, found: Diagnosis) -> list[str]:
+    """Lines that hold the path of a field where a person expects words. What the machine itself said may look like one."""
+    lines = [line for line in said(found) if (hit := field_paths(slug).search(line)) and hit[0] not in case.evidence.model_dump_json()]
+    return [f"{slug}: {case.title}: {line[:200]}" for line in lines]
+
+
+@pytest.mark.parametrize("slug", runbook_slugs())
+def test_a_person_reads_words_and_no_path_of_a_field(slug: str) -> None:
+    """Over every situation as it is, and with each of its readings lost."""
+    judged = [(case, case.judge()) for case in situations() if case.runbook == slug] + [(x.case, x.after) for x in losses(slug)]
+    assert judged
+    assert [line for case, found in judged for line in paths_in(slug, case, found)] == []
+
+
+def test_a_path_of_a_field_is_seen() -> None:
+    for slug, line in (
+        ("ssh-auth-failure", "unexplained, in far.other_lines: sshd[9]: error"), ("zombie-gpu", "gpus.gpus[0].process table: denied"),
+        ("stale-rendezvous", "nodes[n2].facts: unreachable"), ("data-check", "files[/data/a.jsonl]: denied"), ("ray-job", "node logs[n].logs: x"),
+        ("checkpoint-fallback", "not read: tiers[].candidates"),
+    ):  # fmt: skip
+        assert field_paths(slug).search(line), line
+    assert not field_paths("zombie-gpu").search("process table of GPU 0: denied; see /var/log.gpus[0] and a.processes")
+
+
+@pytest.mark.parametrize(
+    ("slug", "path", "words"),
+    [
+        ("zombie-gpu", "gpus.gpus[].processes", "process table of each GPU"),
+        ("zombie-gpu", "elsewhere[].gpus.gpus[].processes", "process table of each GPU of each node"),
+        ("ssh-auth-failure", "far.other_lines", "unrecognised log lines of the far side"),
+        ("stale-rendezvous", "etcd or nodes[own].facts", "etcd or facts of each node"),
+        ("distributed-setup", "nodes[own].facts.interfaces", "interfaces of each node"),
+        ("data-check", "files[own]", "each file"),
+        ("ray-job", "node_logs[].logs[].lines", "lines of each log of each node"),
+    ],
+)
+def test_a_path_of_the_knowledge_in_words(slug: str, path: str, words: str) -> None:
+    assert words_of(import_module(f"runbooks.{folder_of(slug)}.evidence").Evidence, path) == words
+
+
+def test_a_lost_reading_is_told_by_the_name_of_its_item() -> None:
+    told = {x.label for slug in runbook_slugs() for loss in losses(slug)[:400] for x in unread(without(loss.case.evidence, loss.place))}
+    shapes = {re.sub(r" [^ ]*[\d/.-][^ ]*", " X", label) for label in told}
+    assert {"process table of GPU X", "lines of log X of node X", "file X"} <= shapes, sorted(shapes)

@@ -18,7 +18,8 @@ from runbooks.core.confirmed import OWN, _names
 from runbooks.core.forbidden import NAMED
 from runbooks.core.knowledge import CauseKnowledge, load_runbook, runbook_slugs
 from runbooks.core.reading import Absent, Known, Unknown
-from runbooks.core.unread import _fields, _name
+from runbooks.core.reading_words import own_name
+from runbooks.core.unread import _fields
 from runbooks.core.verdict import Cause, Certainty, Diagnosis
 from tests.runbooks.every import Situation, situations
 
@@ -233,7 +234,7 @@ def looks(value: Any, root: type[BaseModel], path: str = "", items: tuple[str, .
         yield from looks(value.value, root, path, items, (*place, "value")) if isinstance(value, Known) else ()
     elif isinstance(value, tuple | Mapping):
         for key, item in value.items() if isinstance(value, Mapping) else enumerate(value):
-            name = str(key) if isinstance(value, Mapping) else _name(item, key)
+            name = str(key) if isinstance(value, Mapping) else own_name(item) or str(key)
             if isinstance(item, BaseModel | tuple | Mapping):
                 yield from looks(item, root, f"{path}[]", (*items, name), (*place, key))
     elif isinstance(value, BaseModel):
