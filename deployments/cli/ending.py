@@ -13,18 +13,19 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 
 from deployments.errors import FAULT, CommandError
+from flows.engine.interrupted import HUNG_UP
 
-INTERRUPTED, PIPE_CLOSED, TERMINATED, UNUSABLE = 130, 141, 143, 2
+HUNG_UP_CODE, INTERRUPTED, PIPE_CLOSED, TERMINATED, UNUSABLE = 129, 130, 141, 143, 2
 
 
 class Terminated(BaseException):
-    """SIGTERM: what the command has begun is put in order, as after Ctrl-C."""
+    """SIGTERM, or the terminal was closed: what the command has begun is put in order, as after Ctrl-C."""
 
 
 def ended(command: Callable[[], int], wants_json: bool) -> int:
     """Runs `command` to its exit code, whatever happens in it; SystemExit alone passes (argparse has said why)."""
     try:
-        with _sigterm_raises():
+        with _signals_raise():
             code = command()
             sys.stdout.flush()
         return code
@@ -32,8 +33,8 @@ def ended(command: Callable[[], int], wants_json: bool) -> int:
         _say("interrupted")
         return INTERRUPTED
     except Terminated:
-        _say("ended by SIGTERM")
-        return TERMINATED
+        _say("ended by SIGHUP: the terminal was closed" if HUNG_UP.is_set() else "ended by SIGTERM")
+        return HUNG_UP_CODE if HUNG_UP.is_set() else TERMINATED
     except EOFError:
         _say("gpu-runbooks: the input ended before an answer was given: nothing was decided")
         return INTERRUPTED
@@ -45,17 +46,31 @@ def ended(command: Callable[[], int], wants_json: bool) -> int:
 
 
 @contextlib.contextmanager
-def _sigterm_raises() -> Iterator[None]:
-    """Unless somebody ignores it. Commands that stay take it as their end (`watch`, `gateway`); Prefect hands it on after a flow."""
-    before = signal.getsignal(signal.SIGTERM)
-    if before in (signal.SIG_IGN, None) or threading.current_thread() is not threading.main_thread():
+def _signals_raise() -> Iterator[None]:
+    """SIGTERM and SIGHUP, unless somebody ignores them (nohup). Commands that stay take SIGTERM as their end (`watch`, `gateway`);
+    Prefect hands it on after a flow."""
+    HUNG_UP.clear()
+    terminals = [number for number in range(3) if os.isatty(number)]
+
+    def hang_up(_number: int, _frame: FrameType | None) -> None:
+        HUNG_UP.set()
+        for number in terminals:  # each line to it would be an error that breaks off the putting in order
+            os.dup2(os.open(os.devnull, os.O_RDWR), number)
+        signal.raise_signal(signal.SIGTERM)  # whoever handles that one puts in order
+
+    wanted = {signal.SIGTERM: _terminate, signal.SIGHUP: hang_up}
+    before = {s: signal.getsignal(s) for s in wanted}
+    if threading.current_thread() is not threading.main_thread() or before[signal.SIGTERM] in (signal.SIG_IGN, None):
         yield
         return
-    signal.signal(signal.SIGTERM, _terminate)
+    mine = {s: handler for s, handler in wanted.items() if before[s] not in (signal.SIG_IGN, None)}
+    for s, handler in mine.items():
+        signal.signal(s, handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for s in mine:
+            signal.signal(s, before[s])
 
 
 def _terminate(_number: int, _frame: FrameType | None) -> None:

@@ -14,6 +14,7 @@ EXIT_CODES = """exit codes:
   5  the Prefect server cannot be used, or stopped answering
   6  a bug in gpu-runbooks; the message names the file with the traceback
   7  `--wait`: no worker is there to carry the run on
+129  the terminal was closed (SIGHUP)
 130  interrupted, or the input ended before an answer
 141  the reader of the output has closed it
 143  ended by SIGTERM"""

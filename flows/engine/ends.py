@@ -9,8 +9,9 @@ import logging
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from prefect.exceptions import ExternalSignal, PrefectSignal
+from prefect.exceptions import ExternalSignal, PrefectSignal, TerminationSignal
 
+from flows.engine.interrupted import BY_CTRL_C, by_sigterm
 from flows.engine.log_once import say_once
 from runbooks.core.error_text import error_text
 from tasks.clean_log import clean_process
@@ -72,5 +73,9 @@ def fault_in(error: BaseException) -> str:
 
 
 def in_words(error: BaseException) -> str:
-    """What an exception says, without secrets."""
+    """What an exception says, without secrets; of a signal, who ended the process."""
+    if isinstance(error, KeyboardInterrupt):
+        return BY_CTRL_C
+    if isinstance(error, TerminationSignal):
+        return by_sigterm()
     return str(error) if isinstance(error, RunFailed) else installation_redactor().text(error_text(error))

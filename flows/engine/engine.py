@@ -16,6 +16,7 @@ from flows.engine.common_cause import check_common_cause
 from flows.engine.ends import RunFailed, fault_in, in_words
 from flows.engine.execution import number
 from flows.engine.gate import Decision, Gate, risk_of
+from flows.engine.interrupted import failed_because
 from flows.engine.judging import gate_of
 from flows.engine.outcomes import end_state, notify_of, publish
 from flows.engine.ownership import heartbeat
@@ -74,7 +75,7 @@ def _as_far_as_it_came(run: Run, error: BaseException) -> tuple[Outcome, str]:
     if isinstance(error, TransportError) and run.diagnosis is not None and not run.record.acts:
         run.record.guards.append(f"the Prefect server is gone: {run.record.crashed}")
         return unchanged(run, run.diagnosis), run.diagnosis.headline
-    return Outcome.CANNOT_TELL, f"the run itself failed: {run.record.crashed}"
+    return Outcome.CANNOT_TELL, failed_because(run.record.crashed)
 
 
 def _stopped(run: Run, why: str, pool: HostPool) -> State[Any]:

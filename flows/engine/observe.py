@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from flows.engine.interrupted import failed_because
 from flows.spec import RunbookSpec
 from runbooks.core.base import Frozen
 from runbooks.core.covers import with_unused
@@ -87,7 +88,7 @@ def failed_observation(why: str, fault: str = "") -> Diagnosis:
     """The judgment of a run that failed by an error of its own. `why`: in words without secrets; `fault`: more, if it is ours."""
     return Diagnosis(
         state=State.CANNOT_TELL,
-        headline=f"the run itself failed: {why}",
+        headline=failed_because(why),
         unknowns=(f"everything: the run failed before it could judge ({why})" + (f"; {fault}" if fault else ""),),
         must_not=("Do not treat this as healthy: nothing was judged.",),
     )

@@ -252,6 +252,33 @@ def test_sigterm(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
         signal.signal(signal.SIGTERM, before)
 
 
+def test_a_terminal_that_is_closed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Unless it is ignored, as under nohup. A command that stays takes it as its SIGTERM."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    taken: list[int] = []
+
+    def told(_ns: Any) -> int:
+        signal.raise_signal(signal.SIGHUP)
+        return 0
+
+    def stays(_ns: Any) -> int:
+        signal.signal(signal.SIGTERM, lambda *_: taken.append(1))
+        return told(_ns)
+
+    try:
+        monkeypatch.setattr(cli, "_function", lambda _place: told)
+        assert main(["list"]) == 129
+        assert "ended by SIGHUP: the terminal was closed" in capsys.readouterr().err
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_DFL
+        monkeypatch.setattr(cli, "_function", lambda _place: stays)
+        assert (main(["list"]), taken) == (0, [1])
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        monkeypatch.setattr(cli, "_function", lambda _place: told)
+        assert main(["list"]) == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def test_a_bug_keeps_its_traceback_in_a_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -271,7 +298,7 @@ def test_the_exit_codes_are_told_in_one_way() -> None:
     told = dict(re.findall(r"^ *(\d+)  (.+)$", EXIT_CODES, re.M))
     table = (ROOT / "README.md").read_text().partition("| exit code | meaning |\n|---|---|\n")[2].partition("\n\n")[0]
     assert dict(re.findall(r"^\| (\d+) \| (.+) \|$", table, re.M)) == told
-    ends = {FAULT, NO_SERVER, NO_WORKER, ending.INTERRUPTED, ending.PIPE_CLOSED, ending.TERMINATED, ending.UNUSABLE}
+    ends = {FAULT, NO_SERVER, NO_WORKER, ending.HUNG_UP_CODE, ending.INTERRUPTED, ending.PIPE_CLOSED, ending.TERMINATED, ending.UNUSABLE}
     assert {str(code) for code in ends | {o.exit_code for o in Outcome}} == set(told)
 
 

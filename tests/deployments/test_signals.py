@@ -1,5 +1,7 @@
-"""Ctrl-C and SIGTERM to real commands at work: exit codes 130 and 143, no traceback, and nothing is left running, open or half done."""
+"""Ctrl-C, SIGTERM and a closed terminal to real commands at work: exit codes 130, 143 and 129, no traceback, and nothing is left
+running, open or half done."""
 
+import json
 import os
 import re
 import signal
@@ -20,10 +22,21 @@ from tests.support.cli import CLI
 from tests.support.engine_rig import Rig, World
 from tests.support.waiting import until
 
-CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
+CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
+SAID = {signal.SIGINT: "interrupted", signal.SIGTERM: "ended by SIGTERM", signal.SIGHUP: "ended by SIGHUP: the terminal was closed"}
+REPORTED = {
+    signal.SIGINT: "interrupted by a person (Ctrl-C)", signal.SIGTERM: "told to end (SIGTERM)",
+    signal.SIGHUP: "its terminal was closed (SIGHUP)",
+}  # fmt: skip
 SLOW = ("python3", "dmesg")  # which every look at a machine needs, or a bundle
 STUB = '#!/bin/sh\necho $$ >>"$STUBBED"\nexec sleep 300\n'
 LONGEST_S = 20.0
+
+
+def as_at_a_terminal() -> None:
+    """Tests that run in the background, or under nohup, pass ignored signals on."""
+    for sign in CODES:
+        signal.signal(sign, signal.SIG_DFL)
 
 
 class Command:
@@ -40,8 +53,9 @@ class Command:
         server = {"PREFECT_API_URL": api, "PREFECT_API_AUTH_STRING": auth_string()}
         argv = [w.format(out=self.out, fleet=fleet) for w in words]
         self.process = subprocess.Popen(
-            [*CLI, *argv], env=plain | own | server, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=self.folder
-        )
+            [*CLI, *argv], env=plain | own | server, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=self.folder,
+            preexec_fn=as_at_a_terminal,
+        )  # fmt: skip
         self.said = ""
         self.reader = Thread(target=self._read, daemon=True)
         self.reader.start()
@@ -62,7 +76,7 @@ class Command:
         self.reader.join(10)
         assert code == CODES[self.sign], self.said
         assert "Traceback" not in self.said, self.said
-        assert ("interrupted" if self.sign is signal.SIGINT else "ended by SIGTERM") in self.said
+        assert SAID[self.sign] in self.said
         pids = self.began.read_text().split() if self.began.exists() else []
         until(lambda: all(start_ticks(int(pid)) is None for pid in pids), 5, f"the end of {pids}")
 
@@ -78,8 +92,8 @@ def bin_folder(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def both(rig: Rig, folder: Path, words: list[str]) -> Iterator[list[Command]]:
-    """One for each of the two signals, side by side."""
+def each(rig: Rig, folder: Path, words: list[str]) -> Iterator[list[Command]]:
+    """One for each of the signals, side by side."""
     made = [Command(sign, folder, rig.state.api, words) for sign in CODES]
     try:
         yield made
@@ -106,13 +120,17 @@ READING = {
 @pytest.mark.parametrize("words", READING.values(), ids=READING)
 def test_a_command_that_reads(rig: Rig, nothing_left: None, bin_folder: Path, words: list[str]) -> None:
     before = {r.id for r in store.find_runs([store.RUNBOOK_TAG], OPEN)}
-    with both(rig, bin_folder, words) as made:
+    with each(rig, bin_folder, words) as made:
         at_work(made)
         for command in made:
             command.ends()
     assert [r.name for r in store.find_runs([store.RUNBOOK_TAG], OPEN) if r.id not in before] == []
     left = [p.name for command in made for p in command.out.rglob("*") if p.name.startswith(".")]
     assert left == [], "half written"
+    if words[0] == "run" and "--no-server" not in words:
+        for command in made:
+            (headline,) = [json.loads(p.read_text())["headline"] for p in command.out.rglob("2*.json")]
+            assert headline == f"the run was ended early: {REPORTED[command.sign]}", headline
     if words[0] in ("bundle", "nightly"):
         assert [p for command in made for p in command.out.rglob("2*") if "host-limits" in str(p)] == [], "it says nothing of a look"
 
@@ -132,7 +150,7 @@ def test_approve_that_waits_for_a_worker(rig: Rig, nothing_left: None, tmp_path:
             command.process.kill()
             command.process.wait()
     states = [store.read_run(run).state for run in asked]
-    assert [s is not None and s.is_scheduled() for s in states] == [True, True]
+    assert [s is not None and s.is_scheduled() for s in states] == [True] * len(CODES)
 
 
 @pytest.fixture
@@ -149,7 +167,7 @@ def changing(rig: Rig) -> Iterator[World]:
 
 def test_freeze_that_waits(rig: Rig, changing: World, tmp_path: Path) -> None:
     """It stays frozen, and what is being changed goes on."""
-    with both(rig, tmp_path, ["freeze", "a test", "--wait"]) as made:
+    with each(rig, tmp_path, ["freeze", "a test", "--wait"]) as made:
         at_work(made, lambda c: bool(re.search("^waiting for step 1", c.said, re.M)))
         for command in made:
             command.ends()
