@@ -105,6 +105,7 @@ def cmd_run_no_server(ns: Namespace) -> int:
     from deployments.cli.missing_secrets import check_secrets
     from deployments.cli.run_offline import run_offline
     from deployments.cli.run_options import check_options, parse_options
+    from deployments.reports import check_place
     from flows.config import load_fleet, load_policy, with_target
     from flows.specs import NoSuchRunbook, load_spec
 
@@ -117,6 +118,7 @@ def cmd_run_no_server(ns: Namespace) -> int:
     fleet, target = with_target(found, ns.target, bool(ns.fleet), spec.targets(found))
     check_secrets(found, ns.fleet)
     folder = home(ns.out).absolute() if ns.out else own_reports(fleet.reports.folder)
+    check_place(folder, fleet)
     report, fault = run_offline(spec, fleet, target, folder, options=check_options(ns.runbook, parse_options(ns.option)))
     code = finish(report, folder, fleet.reports.keep, ns.json)
     return tell_fault(fault) if fault else code

@@ -18,6 +18,7 @@ from flows.engine.ends import clean_end
 from flows.engine.outcomes import end_state, failed_without_report
 from flows.engine.ownership import heartbeat, own_run
 from flows.engine.progress import Timeline, run_timeline
+from flows.engine.report_folder import report_folder_of
 from flows.engine.run import current_run_id
 from flows.engine.stopping import can_be_told, own_end
 from flows.form import AtOnce, OnWorker
@@ -39,7 +40,7 @@ from runbooks.core.render_nightly import nightly_headline, render_nightly
 from runbooks.core.show import md, shortened
 from runbooks.notify.nightly import message_of_nightly
 from tasks.context import utc_now
-from tasks.report_store import history, reports_root, save_nightly
+from tasks.report_store import history, save_nightly
 from tasks.systems.answers import begin_here
 
 AT_ONCE = 8
@@ -100,9 +101,7 @@ def sweep_fleet(
         return Completed(name="Skipped", message=skip)
     timeline = run_timeline()
     own_run(run_id, {"fleet": fleet.name, "runbook": trigger, "target": fleet.name})
-    whole = Sweep(
-        fleet=fleet, slugs=slugs, folder=reports_root(out or fleet.reports.folder), run_id=run_id, trigger=trigger
-    )
+    whole = Sweep(fleet=fleet, slugs=slugs, folder=report_folder_of(fleet, out), run_id=run_id, trigger=trigger)
     with heartbeat(run_id), whole.shared.ended_with_us():
         timeline.reached("started", f"{trigger} over {len(fleet.nodes)} node(s)")
         here = begin_here(fleet, named_only=trigger != NIGHTLY)

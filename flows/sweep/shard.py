@@ -10,12 +10,12 @@ from flows.config import load_fleet
 from flows.engine.ends import clean_end
 from flows.engine.ownership import heartbeat, own_run
 from flows.engine.progress import run_timeline
+from flows.engine.report_folder import report_folder_of
 from flows.engine.run import current_run_id
 from flows.engine.stopping import own_end
 from flows.specs import SLUGS
 from flows.sweep.shards import give_back
 from flows.sweep.sweeping import Sweep, check_nodes
-from tasks.report_store import reports_root
 
 
 @flow(name="nightly-shard", flow_run_name="nightly shard", persist_result=False, retries=0)
@@ -34,9 +34,7 @@ def nightly_shard(
     """
     full, run_id = load_fleet(fleet), current_run_id()
     own_run(run_id, {"fleet": full.name, "runbook": "nightly-shard", "target": full.name})
-    part = Sweep(
-        fleet=full, slugs=SLUGS, folder=reports_root(out or full.reports.folder), run_id=parent, trigger="nightly"
-    )
+    part = Sweep(fleet=full, slugs=SLUGS, folder=report_folder_of(full, out), run_id=parent, trigger="nightly")
     with heartbeat(run_id), part.shared.ended_with_us():
         timeline = run_timeline()
         give_back(run_id, check_nodes(part, [full.node(n) for n in nodes], at_once, timeline))

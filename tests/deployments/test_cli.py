@@ -183,14 +183,16 @@ def test_fleet_file_that_is_no_text(tmp_path: Path) -> None:
     assert (done.returncode, "not UTF-8 text" in done.stderr) == (2, True)
 
 
-def test_report_is_printed_when_it_cannot_be_saved(tmp_path: Path) -> None:
+def test_report_is_printed_when_it_cannot_be_saved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The folder was tried before the look; the disk is full by now."""
     (tmp_path / "file").write_text("")
-    done = call("run", "zombie-gpu", "local", "--no-server", "--out", str(tmp_path / "file"))
-    assert "could not be written" in done.stderr
-    assert done.stdout.startswith("Zombie GPU: local\n------")
-    assert "\nWhat was done\n-------" in done.stdout
-    assert "\nRaw readings\n-------" in done.stdout
-    assert done.returncode in (0, 1, 3)
+    sample = report()
+    assert cli_offline.finish(sample, tmp_path / "file", 5, False) == sample.outcome.exit_code
+    said = capsys.readouterr()
+    assert "could not be written" in said.err
+    assert said.out.startswith(f"{sample.title}: {sample.target}\n------")
+    assert "\nWhat was done\n-------" in said.out
+    assert "\nRaw readings\n-------" in said.out
 
 
 @pytest.mark.parametrize("outcome", Outcome)

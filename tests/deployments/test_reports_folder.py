@@ -1,4 +1,4 @@
-"""A folder for reports that cannot be used: exit code 2, its name and what to do, before anything is asked or read."""
+"""A place for reports that cannot be used: exit code 2, its name and what to do, before anything is asked or read."""
 
 import json
 import os
@@ -11,15 +11,20 @@ from typing import Any
 import pytest
 import yaml
 
-from deployments.cli import run
+from deployments.cli import run, run_offline
 from deployments.cli.main import main
 from deployments.gateway import main as gateway
+from deployments.ports import free_port
+from deployments.reports import check_reports
 from deployments.watch import command as watch
+from runbooks.core.fleet import Fleet
 from tasks.report_store import why_unusable
 from tests.support.smallfs import fill, tmpfs
+from tests.tasks.systems.test_each_system import keys, paged
 
 COMMANDS = {
     "run": ["run", "host-limits", "local"],
+    "run --no-server": ["run", "host-limits", "local", "--no-server"],
     "nightly": ["nightly"],
     "watch": ["watch"],
     "gateway": ["gateway", "--no-auth"],
@@ -36,6 +41,7 @@ def nothing_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setenv("GPU_RUNBOOKS_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(run, "ready", begun)
+    monkeypatch.setattr(run_offline, "run_offline", begun)
     for service in (watch, gateway):
         monkeypatch.setattr(service, "use_running_server", begun)
 
@@ -96,3 +102,31 @@ def test_a_folder_that_is_somebody_elses() -> None:
         assert why == f"{place}: permission denied; choose another folder with --out, or chown it"
         assert why_unusable(place) == ""
         assert list(Path(place).iterdir()) == [], "what was tried is gone"
+
+
+TO_S3 = {"reports": {"s3": "s3://gone/reports"}, "nodes": [{"name": "local", "local": True}]}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_store_that_refuses_the_copies(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "fleet.yaml").write_text(yaml.safe_dump(TO_S3))
+    with paged({"/": "<Error><Code>NoSuchBucket</Code><Message>said so</Message></Error>"}, 404) as store:
+        for name, value in keys(store).items():
+            monkeypatch.setenv(name, value)
+        assert main([*COMMANDS[command], "--fleet", str(tmp_path / "fleet.yaml"), "--out", str(tmp_path / "out")]) == 2
+    said = capsys.readouterr().err
+    assert "no report can be copied to s3://gone/reports: s3://gone/reports: NoSuchBucket: said so; correct reports.s3" in said
+
+
+def test_a_store_that_does_not_answer_stops_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The report in the folder stays, and the outage may be what is looked for."""
+    for name, value in keys(f"http://127.0.0.1:{free_port()}").items():
+        monkeypatch.setenv(name, value)
+    check_reports(str(tmp_path), Fleet.model_validate(TO_S3))
+    said = capsys.readouterr().err
+    assert said.startswith("warning: no report can be copied to s3://gone/reports: ")
+    assert said.endswith(f"; it stays in {tmp_path}\n")
