@@ -18,6 +18,12 @@ def read_whole(path: str | Path, most: int) -> bytes:
     return data
 
 
+def nearest_beside(path: Path) -> str:
+    """The nearest name to one that is not there, alone: reports do not list what lies in a person's folder."""
+    _, found, name = beside(path, any_kind=True).rpartition("; nearest: ")
+    return f"{found}{name}"
+
+
 def beside(path: Path, any_kind: bool = False) -> str:
     """What lies where `path` should be, and the nearest name to it: files of its kind, or with `any_kind` everything. Of a folder
     on the way that is not there either, the folders beside that."""

@@ -44,12 +44,13 @@ def _describe(node: "Node") -> str:
 def _warnings(fleet: "Fleet") -> list[str]:
     """What is allowed but probably not meant."""
     from tasks.installation import lasting
+    from tasks.whole_file import nearest_beside
 
     found = []
     for node in fleet.nodes:
         for name, path in (("key.file", node.key and node.key.file), ("known_hosts", node.known_hosts)):
             if path and not lasting(path).is_file():
-                found.append(f"node {node.name}: {name}: no file {path} on this machine")
+                found.append(f"node {node.name}: {name}: no file {path} on this machine{nearest_beside(lasting(path))}")
     for job in fleet.jobs:
         if not job.progress:
             found.append(f"job {job.name}: no sign of progress configured, so a hang is at most possible, never confirmed")

@@ -36,8 +36,18 @@ _RANGE = re.compile(r"\[(\w+):(\w+)(?::(\w+))?\]")
 _WITH_PORT = re.compile(r"([^:\s]+|\[[0-9A-Fa-f:.]+\]):([0-9]{1,5})")
 
 
+class Vaulted:
+    """A value that Ansible Vault has encrypted."""
+
+
+TAGS = {"!vault": lambda _text: Vaulted(), "!vault-encrypted": lambda _text: Vaulted(), "!unsafe": str}
+VAULT = "$ANSIBLE_VAULT;"
+
+
 def read_ansible(text: str, found: "Imported") -> None:
     """Add every host of the inventory. Raises CommandError."""
+    if text.lstrip().startswith(VAULT):
+        raise CommandError("the whole file is encrypted with Ansible Vault; import what `ansible-vault view FILE` prints")
     groups = Groups()
     if _is_yaml(text):
         _read_yaml(text, groups, found)
@@ -82,6 +92,8 @@ def _add(name: str, variables: Mapping[str, Any], found: "Imported", left: dict[
 
 def _why_left(variable: str, value: Any) -> str:
     """Why the fleet file cannot have it; "" for what it has, and for what only playbooks use."""
+    if isinstance(value, Vaulted):
+        return "it is encrypted with Ansible Vault"
     if not variable.startswith("ansible_") or value is None:
         return ""
     if not isinstance(value, str | int) or isinstance(value, bool):
@@ -126,7 +138,7 @@ def _read_ini(text: str, groups: Groups, found: "Imported") -> None:
 
 def _read_yaml(text: str, groups: Groups, found: "Imported") -> None:
     try:
-        data = yaml_data(text, NONE)
+        data = yaml_data(text, NONE, TAGS)
     except ConfigError as e:
         raise CommandError(str(e)) from e
     todo = [(str(name), body, str(name)) for name, body in _mapping(data, "the file", "it starts with a group, `all:`").items()]

@@ -129,11 +129,13 @@ def _files(ns: Namespace) -> Iterator[Check]:
 
 
 def _keys(files: Iterator[Path]) -> Iterator[Check]:
+    from tasks.whole_file import nearest_beside
+
     for path in dict.fromkeys(files):
         try:
             mode = path.stat().st_mode & 0o077
         except OSError as e:
-            yield Check("key", "FAULT", f"{path}: {e.strerror}", "correct key.file in the fleet file")
+            yield Check("key", "FAULT", f"{path}: {e.strerror}{nearest_beside(path)}", "correct key.file in the fleet file")
             continue
         if mode:
             yield Check("key", "FAULT", f"{path}: readable by others", f"chmod 600 {path}")

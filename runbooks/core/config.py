@@ -1,7 +1,8 @@
 """YAML text to pydantic models, with errors that name file, line, field, what was found and what is allowed."""
 
 import json
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import yaml
@@ -90,9 +91,19 @@ def parse_yaml(text: str, model: type[M], path: str, names: Callable[[M], Iterab
     return found
 
 
-def yaml_data(text: str, path: str) -> Any:
-    """The data of the one YAML document in `text`, whatever it is; the loader of every file of unknown making. Raises ConfigError."""
-    return _read(text, path)[1]
+def yaml_data(text: str, path: str, tags: Mapping[str, Callable[[str], Any]] = MappingProxyType({})) -> Any:
+    """The data of the one YAML document in `text`, whatever it is; the loader of every file of unknown making. Raises ConfigError.
+
+    `tags`: what the text of a value with such a tag of another tool stands for; any other tag is refused.
+    """
+    return _read(text, path, type("_Tagged", (_Loader,), {"yaml_constructors": _Loader.yaml_constructors | _of_tags(tags)}))[1]
+
+
+def _of_tags(tags: Mapping[str, Callable[[str], Any]]) -> dict[str, Callable[[Any, Any], Any]]:
+    def made(meaning: Callable[[str], Any]) -> Callable[[Any, Any], Any]:
+        return lambda loader, node: meaning(loader.construct_scalar(node))
+
+    return {tag: made(meaning) for tag, meaning in tags.items()}
 
 
 def parse_json(text: str, model: type[M], path: str) -> M:
@@ -115,13 +126,13 @@ def _lines_of(text: str) -> yaml.Node | None:
         return None
 
 
-def _read(text: str, path: str) -> tuple[yaml.Node | None, Any]:
+def _read(text: str, path: str, loader_type: type[Any] = _Loader) -> tuple[yaml.Node | None, Any]:
     """The one document of `text`, as nodes (for line numbers) and as data. Bounded in size, depth and aliases."""
     if len(text) > LARGEST:
         raise ConfigError(f"{path}: larger than {LARGEST >> 20} MiB; is it the right file?")
     loader: Any = None
     try:
-        loader = _Loader(text)
+        loader = loader_type(text)
         node = loader.get_single_node()
         _check_size(node, path)
         return node, loader.construct_document(node) if node is not None else None

@@ -2,6 +2,8 @@
 
 from datetime import datetime
 
+from pydantic import ConfigDict
+
 from runbooks.core.base import Frozen
 from runbooks.core.reading import NOT_RECORDED, Reading
 

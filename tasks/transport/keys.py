@@ -12,6 +12,7 @@ from runbooks.core.reading import UnknownReason
 from tasks.credentials import credential, read_secret, secret_blocks, where
 from tasks.installation import lasting
 from tasks.transport.base import TransportError
+from tasks.whole_file import nearest_beside
 
 _DEFAULT_FILES = ("id_ed25519", "id_ecdsa", "id_rsa")
 _CLASSES: tuple[type[paramiko.PKey], ...] = (paramiko.Ed25519Key, paramiko.ECDSAKey, paramiko.RSAKey)
@@ -54,7 +55,7 @@ def _from_file(path: Path, what: str) -> paramiko.PKey:
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
-        raise TransportError(UnknownReason.DENIED, f"{what} does not exist") from None
+        raise TransportError(UnknownReason.DENIED, f"{what} does not exist{nearest_beside(path)}") from None
     except OSError as e:
         raise TransportError(UnknownReason.DENIED, f"{what}: {e.strerror}") from None
     key = parse_key(text, what)

@@ -73,6 +73,21 @@ all:
         n[a:c]: {ansible_port: 2022}
         n-d: {ansible_host: 10.2.0.4, ansible_user: root}
 """
+ANSIBLE_VAULTED = """
+all:
+  vars:
+    ansible_become_password: !vault |
+      $ANSIBLE_VAULT;1.1;AES256
+      63616e617279canary
+    db_password: !vault-encrypted canary
+  hosts:
+    n1:
+      ansible_host: 10.2.0.1
+      ansible_user: !vault |
+          $ANSIBLE_VAULT;1.2;AES256;prod
+          canary
+    n2: {ansible_host: !unsafe 10.2.0.2, ansible_port: 2022}
+"""
 SLURM = """NodeName=hgx-01 Arch=x86_64 CoresPerSocket=56
    CPUAlloc=0 CPUTot=224 CPULoad=0.54
    Gres=gpu:h100:8(S:0-1)
@@ -166,6 +181,16 @@ CASES: dict[str, tuple[str, str, Want, tuple[str, ...]]] = {
         ],
         (),
     ),
+    "ansible vaulted": (
+        "ansible",
+        ANSIBLE_VAULTED,
+        [("n1", "10.2.0.1", 22, None, None), ("n2", "10.2.0.2", 2022, None, None)],
+        (
+            "ansible_become_password left out: it is encrypted with Ansible Vault (n1, n2)",
+            "db_password left out: it is encrypted with Ansible Vault (n1, n2)",
+            "ansible_user left out: it is encrypted with Ansible Vault (n1)",
+        ),
+    ),
     "slurm": (
         "slurm",
         SLURM,
@@ -210,6 +235,21 @@ def test_nonsense_is_an_error_in_words(tmp_path: Path, source: str, text: str) -
     (tmp_path / "file").write_text(text)
     with pytest.raises(CommandError, match=r"no host found|not the output of|not an Ansible"):
         made_from(source, tmp_path / "file")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("$ANSIBLE_VAULT;1.1;AES256\n6361\n", "the whole file is encrypted with Ansible Vault; import what `ansible-vault view FILE` prints"),
+        ("all:\n  hosts: !vault x\n", "all.hosts: expected a mapping, found Vaulted"),
+        ("all:\n  hosts: {n: {ansible_user: !env HOME}}\n", "could not determine a constructor for the tag '!env'"),
+    ],
+)
+def test_what_is_encrypted_or_tagged_where_hosts_are_expected(text: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text(text)
+    with pytest.raises(CommandError) as refused:
+        made_from("ansible", tmp_path / "file")
+    assert said in str(refused.value)
 
 
 def test_an_outer_group_of_a_yaml_inventory_reaches_a_group_that_stands_elsewhere(tmp_path: Path) -> None:
