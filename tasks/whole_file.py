@@ -20,7 +20,7 @@ def read_whole(path: str | Path, most: int) -> bytes:
 
 def nearest_beside(path: Path) -> str:
     """The nearest name to one that is not there, alone: reports do not list what lies in a person's folder."""
-    _, found, name = beside(path, any_kind=True).rpartition("; nearest: ")
+    _, found, name = beside(path, any_kind=True).partition("; nearest: ")
     return f"{found}{name}"
 
 

@@ -9,8 +9,8 @@ from runbooks.core.node_tools import TOOLS
 from tasks.remote.program import probe_module, source_of
 
 IMPORT = re.compile(r"^[ ]*from (tasks\.[\w.]+) import \(?\s*(\w+(?:,\s*\w+)*)", re.M)
-WORD = re.compile(r'(?:[(,=]\s*)"(\w+)"')  # an argument, or a constant: what a probe is called by
-FIRST = re.compile(rf'[(\[]\s*"({"|".join(map(re.escape, TOOLS))})"')  # of a command, or of a call that is given one
+SENT = re.compile(r'(?:run_probe|run_program|program)\([^"\n]*"(\w+)"|[(,=]\s*"(\w+_\w+)"')  # a probe's name; one of two words needs no call
+FIRST = re.compile(rf'(?:\(|(?<![\w\])])\[)\s*"({"|".join(map(re.escape, TOOLS))})"')  # of a command, or of a call that is given one
 
 
 def tools_of(folder: str) -> tuple[str, ...]:
@@ -33,7 +33,7 @@ def _look(module: str, seen: dict[str, frozenset[str]]) -> None:
         return
     text = source_of(module)
     seen[module] = frozenset(FIRST.findall(text))
-    for needed in (*_imports(text), *filter(None, map(_probe, WORD.findall(text)))):
+    for needed in (*_imports(text), *filter(None, map(_probe, map("".join, SENT.findall(text))))):
         _look(needed, seen)
 
 
