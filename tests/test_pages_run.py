@@ -1,4 +1,4 @@
-"""Every command block of README.md and deployments/README.md, run as it is printed, in a clone of the tree with a server of its own.
+"""Every command block of README.md, deployments/README.md and the guides, run as it is printed, in a clone with a server of its own.
 
 Commands run in the order of the pages, against a lab node (a real sshd, a real stopped process); a block of output is compared
 in shape with what the command before it wrote.
@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Timer
 from typing import NamedTuple
 
 import httpx
@@ -21,10 +22,15 @@ import pytest
 import yaml
 
 from deployments.lab import zombie_gpu
+from flows.known_names import policy_faults
+from runbooks.core.config import parse_yaml
+from runbooks.core.policy import Policy
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("README.md", "deployments/README.md")
+GUIDES = tuple(sorted(str(p.relative_to(ROOT)) for p in (ROOT / "runbooks").rglob("guide.md")))
+PAGES = ("README.md", "deployments/README.md", *GUIDES)
 COMMAND = re.compile(r"^    (\S.*)$", re.M)
+POLICY = re.compile(r"^```yaml\n(.*?)^```$", re.M | re.S)
 SHOWN = re.compile(r"^```markdown\n(.*?)^```$", re.M | re.S)
 FENCE = re.compile(r"^```.*?^```$", re.M | re.S)
 LOG = "RuntimeError: CUDA error: an illegal memory access was encountered\n"
@@ -37,6 +43,7 @@ class Ends(NamedTuple):
     code: int
     says: tuple[str, ...]  # patterns, in this order
     serves: str = ""  # address of one that stays until it is told to end
+    first: str = ""  # what one that stays and has no address says on stderr
 
 
 PATHS = (r"report: \S+\.md\n", r"UI: +http://127\.0\.0\.1:\d+/\S+")
@@ -55,6 +62,7 @@ RUN = {
     "gpu-runbooks triage train.log": Ends(1, ("illegal memory access",)),
     "gpu-runbooks up --gateway --fleet fleet.yaml --policy policy.yaml": Ends(0, (r"UI: +http://", r"alerts: +http://127\.0\.0\.1:8765/alerts/")),
     "gpu-runbooks gateway --fleet fleet.yaml --policy policy.yaml": Ends(0, (), "http://127.0.0.1:8765/healthz"),
+    "gpu-runbooks watch --fleet fleet.yaml --policy policy.yaml --mode auto": Ends(0, (), first="watching trainer on node-a"),
     "gpu-runbooks alerts test payload.json --fleet fleet.yaml": Ends(0, ("run zombie-gpu on node-a", "nothing was started")),
 }
 NOT_RUN = {"make test": "is what runs this test, or installs packages of the system as root and runs for a quarter of an hour"}
@@ -136,6 +144,9 @@ def test_a_printed_command_does_what_its_page_says(tree: Tree, line: str) -> Non
     if ends.serves:
         serves(tree, line, ends)
         return
+    if ends.first:
+        stays(tree, line, ends)
+        return
     code, said = tree.do(line)
     assert code == ends.code, said
     assert re.search(".*".join(ends.says), said, re.S), said
@@ -160,6 +171,45 @@ def serves(tree: Tree, line: str, ends: Ends) -> None:
     server.send_signal(signal.SIGTERM)
     _, err = server.communicate(timeout=60)
     assert server.returncode == ends.code, err
+
+
+def stays(tree: Tree, line: str, ends: Ends) -> None:
+    """The same for a command without an address. Its page is about containers, so the fleet file names one."""
+    fleet = tree.folder / "fleet.yaml"
+    before = fleet.read_text()
+    fleet.write_text(yaml.safe_dump(yaml.safe_load(before) | {"containers": [{"name": "trainer", "node": "node-a"}]}))
+    tree.do("gpu-runbooks up")
+    command = tree.start(line)
+    said, told = "", Timer(90, command.kill)
+    told.start()
+    assert command.stderr is not None
+    for row in command.stderr:
+        said += row
+        if ends.first in row:
+            command.send_signal(signal.SIGTERM)
+            break
+    said += command.communicate(timeout=60)[1]
+    told.cancel()
+    fleet.write_text(before)
+    assert ends.first in said, said
+    assert command.returncode == ends.code, said
+
+
+def test_what_a_guide_shows_of_a_policy_file_is_one() -> None:
+    """Its kinds, modes and numbers are taken as they stand there."""
+    shown = [(page, text) for page in GUIDES for text in POLICY.findall((ROOT / page).read_text(encoding="utf-8"))]
+    assert shown
+    for page, text in shown:
+        assert parse_yaml(text, Policy, page, policy_faults).kinds, page
+
+
+def test_every_page_with_commands_is_run_by_somebody() -> None:
+    """Here, or by the tests of CONTRIBUTING.md. A runbook's README.md is made from its guide."""
+    pages = [path for path in cloned() if path.endswith(".md") and not path.startswith("tests/")]
+    assert set(PAGES) < set(pages)
+    others = [p for p in pages if p not in PAGES and p != "CONTRIBUTING.md"]
+    texts = (FENCE.sub("", (ROOT / page).read_text(encoding="utf-8")) for page in others)
+    assert {line.partition("  #")[0].strip() for text in texts for line in COMMAND.findall(text)} - set(printed()) == set()
 
 
 def is_shaped_like(shown: str, said: str) -> None:

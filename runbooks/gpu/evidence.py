@@ -184,7 +184,7 @@ class Evidence(Frozen):
     earlier: Reading[Earlier] = Field(NOT_RECORDED, title="earlier report")
     engine: tuple[str, ...] = ("docker",)  # client of the node's container engine, with its options
     containers: Reading[tuple[ContainerGpu, ...]] = NOT_RECORDED  # Absent: no container runtime here
-    inside: Reading[tuple[Inside, ...]] = Field(NOT_RECORDED, title="processes in the containers")  # which have one of the above, or lost GPUs
+    inside: Reading[tuple[Inside, ...]] = Field(NOT_RECORDED, title="processes in the containers")  # with one of the above, or lost GPUs
     elsewhere: Reading[tuple[Elsewhere, ...]] = Field(ALL_HERE, title="other nodes of the job")  # of runs that are larger than what is here
     jobs: tuple[JobFacts, ...] = ()
     hands_off: bool = False

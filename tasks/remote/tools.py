@@ -9,7 +9,7 @@ from runbooks.core.node_tools import TOOLS
 from tasks.remote.program import probe_module, source_of
 
 IMPORT = re.compile(r"^[ ]*from (tasks\.[\w.]+) import \(?\s*(\w+(?:,\s*\w+)*)", re.M)
-SENT = re.compile(r'(?:run_probe|run_program|program)\([^"\n]*"(\w+)"|[(,=]\s*"(\w+_\w+)"')  # a probe's name; one of two words needs no call
+SENT = re.compile(r'(?:run_probe|run_program|program)\([^"\n]*"(\w+)"|[(,=]\s*"(\w+_\w+)"')  # a probe's name; of two words: anywhere
 FIRST = re.compile(rf'(?:\(|(?<![\w\])])\[)\s*"({"|".join(map(re.escape, TOOLS))})"')  # of a command, or of a call that is given one
 
 

@@ -34,7 +34,8 @@ C10D_PORT = "29400"  # torchrun's own where an endpoint names none
 
 
 def first_look(fleet: Fleet, name: str, host: Host, tools: Sequence[Wanted] = ()) -> tuple[NodeLook, Later]:
-    """The node itself, with those of `tools` that it lacks; what is asked from it is begun over the same connection, which stays open until it has ended. Never raises."""
+    """The node itself, with those of `tools` that it lacks. What is asked from it is begun over the same connection, which stays open until
+    it has ended. Never raises."""
     look, tries = look_at_node(host, tools), list(_tries(fleet, name, host))
     if look.shut:
         return look, partial(not_tried, tries, f"it is asked from {name}, which cannot be entered", remarks(look)[0].fix)

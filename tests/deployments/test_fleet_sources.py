@@ -240,7 +240,7 @@ def test_nonsense_is_an_error_in_words(tmp_path: Path, source: str, text: str) -
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("$ANSIBLE_VAULT;1.1;AES256\n6361\n", "the whole file is encrypted with Ansible Vault; import what `ansible-vault view FILE` prints"),
+        ("$ANSIBLE_VAULT;1.1;AES256\n6361\n", "encrypted with Ansible Vault; import what `ansible-vault view FILE` prints"),
         ("all:\n  hosts: !vault x\n", "all.hosts: expected a mapping, found Vaulted"),
         ("all:\n  hosts: {n: {ansible_user: !env HOME}}\n", "could not determine a constructor for the tag '!env'"),
     ],

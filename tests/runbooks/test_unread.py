@@ -324,10 +324,7 @@ def said(found: Diagnosis) -> list[str]:
     return [re.sub(r"`[^`]*`", "", line) for line in lines]
 
 
-def paths_in(slug: str, case: Situation, found: Diagnosis) -> list[str]:
-    """Lines that hold the path of a field where a person expects words. What the machine itself said may look like one."""
-    lines = [line for line in said(found) if (hit := field_paths(slug).search(line)) and hit[0] not in case.evidence.model_dump_json()]
-    return [f"{slug}: {case.title}: {line[:200]}" for line in lines]
+MAY_HOLD = re.compile(r"\w[.\[][\w\]]|\w\[/")  # what a line must have to hold one: the pattern itself is long
 
 
 @pytest.mark.parametrize("slug", runbook_slugs())
@@ -335,13 +332,16 @@ def test_a_person_reads_words_and_no_path_of_a_field(slug: str) -> None:
     """Over every situation as it is, and with each of its readings lost."""
     judged = [(case, case.judge()) for case in situations() if case.runbook == slug] + [(x.case, x.after) for x in losses(slug)]
     assert judged
-    assert [line for case, found in judged for line in paths_in(slug, case, found)] == []
+    lines = {line: case for case, found in judged for line in said(found) if MAY_HOLD.search(line)}
+    hits = [(line, case, hit[0]) for line, case in lines.items() if (hit := field_paths(slug).search(line))]
+    wrong = [f"{case.title}: {line[:200]}" for line, case, hit in hits if hit not in case.evidence.model_dump_json()]
+    assert wrong == [], "what the machine itself said may look like one"
 
 
 def test_a_path_of_a_field_is_seen() -> None:
     for slug, line in (
         ("ssh-auth-failure", "unexplained, in far.other_lines: sshd[9]: error"), ("zombie-gpu", "gpus.gpus[0].process table: denied"),
-        ("stale-rendezvous", "nodes[n2].facts: unreachable"), ("data-check", "files[/data/a.jsonl]: denied"), ("ray-job", "node logs[n].logs: x"),
+        ("stale-rendezvous", "nodes[n2].facts: unreachable"), ("data-check", "files[/data/a]: denied"), ("ray-job", "node logs[n].logs: x"),
         ("checkpoint-fallback", "not read: tiers[].candidates"),
     ):  # fmt: skip
         assert field_paths(slug).search(line), line
