@@ -4,7 +4,7 @@ from flows.specs import SLUGS, reads_on
 from runbooks.core.containers_config import engine_of
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.knowledge import folder_of
-from runbooks.core.node_tools import Part, Wanted, engine, wanted
+from runbooks.core.node_tools import NodePart, Wanted, engine, wanted
 from tasks.remote.tools import tools_of
 
 SMI = "nvidia-smi"  # of which a node's label of that name gives the path
@@ -24,6 +24,6 @@ def tools_on(fleet: Fleet, node: Node) -> tuple[Wanted, ...]:
 
 def _is_of_use(tool: Wanted, fleet: Fleet, node: Node) -> bool:
     """As far as the fleet file tells; the look at the node tells the rest."""
-    if tool.of is Part.RAY_HEAD:
+    if tool.of is NodePart.RAY_HEAD:
         return fleet.ray is not None and fleet.ray.head == node.name
-    return tool.of is not Part.NVIDIA or node.gpus != 0
+    return tool.of is not NodePart.NVIDIA or node.gpus != 0

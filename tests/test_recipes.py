@@ -18,7 +18,8 @@ from tests.test_contributing import COMMANDS, RECIPES
 LIMIT, FIRST = "Change a limit", "python -m deployments.runbook_pages"
 HOLDS = "clock_confirmed_s: {value: 5, unit: s, source: "  # of the runbook that the page takes as its example
 MENDED = [(r, line) for r in RECIPES for line in COMMANDS.findall(RECIPES[r]) if "pytest" in line and r != "Add a runbook"]
-SIGNED = """      - {pattern: 'frobnicator daemon lost its lease', role: confirms, example: "frobd[7]: frobnicator daemon lost its lease",
+SIGNED = """    signatures:
+      - {pattern: 'frobnicator daemon lost its lease', role: root, example: "frobd[7]: frobnicator daemon lost its lease",
         counter_example: "frobd[7]: frobnicator daemon renewed its lease"}
 """
 
@@ -81,11 +82,8 @@ def test_a_signature_is_added(copy: Copy, tmp_path: Path) -> None:
     asked = f"{ask.replace('FILE', str(log))} --json"
     assert "thread-limit" not in copy.do(asked).stdout
     was = knowledge.read_text(encoding="utf-8")
-    head, mark, rest = was.partition("  thread-limit:\n")
-    cause, signatures, more = rest.partition("    signatures:\n")
-    assert mark
-    assert signatures
-    knowledge.write_text(head + mark + cause + signatures + SIGNED + more)
+    assert was.count("  thread-limit:\n") == 1
+    knowledge.write_text(was.replace("  thread-limit:\n", f"  thread-limit:\n{SIGNED}"))
     done = copy.do(asked)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "thread-limit" in json.dumps(json.loads(done.stdout))

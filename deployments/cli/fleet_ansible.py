@@ -3,7 +3,7 @@
 import itertools
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from deployments.cli.ansible_groups import Groups
@@ -40,7 +40,11 @@ class Vaulted:
     """A value that Ansible Vault has encrypted."""
 
 
-TAGS = {"!vault": lambda _text: Vaulted(), "!vault-encrypted": lambda _text: Vaulted(), "!unsafe": str}
+def _vaulted(_text: str) -> Vaulted:
+    return Vaulted()
+
+
+TAGS: dict[str, Callable[[str], Any]] = {"!vault": _vaulted, "!vault-encrypted": _vaulted, "!unsafe": str}
 VAULT = "$ANSIBLE_VAULT;"
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from runbooks.core.base import Frozen
 
 
-class Part(StrEnum):
+class NodePart(StrEnum):
     """What a node must have for a program to be of use there."""
 
     NVIDIA = "nvidia"  # a display device on its PCI bus
@@ -19,19 +19,19 @@ class Tool(NamedTuple):
 
     package: str  # on Debian and Ubuntu
     gives: str  # what cannot be read without it
-    of: Part | None = None  # where it is of use; None: on every node
+    of: NodePart | None = None  # where it is of use; None: on every node
     instead: str = ""  # another program that gives the same
     vital: bool = False  # without it what the runbooks are about cannot be read at all
 
 
 TOOLS = {
-    "nvidia-smi": Tool("nvidia-smi (Ubuntu: nvidia-utils-VERSION) in the driver's own version", "the GPUs", Part.NVIDIA, vital=True),
+    "nvidia-smi": Tool("nvidia-smi (Ubuntu: nvidia-utils-VERSION) in the driver's own version", "the GPUs", NodePart.NVIDIA, vital=True),
     "ss": Tool("iproute2", "how much each process sends and receives"),
     "ip": Tool("iproute2", "addresses and routes"),
     "dmesg": Tool("util-linux", "the kernel log", instead="journalctl"),
-    "curl": Tool("curl", "Ray's dashboard", Part.RAY_HEAD, vital=True),
-    "smartctl": Tool("smartmontools", "what disks say of their own health", Part.DISKS),
-    "modinfo": Tool("kmod", "which version of the NVIDIA driver would be loaded", Part.NVIDIA),
+    "curl": Tool("curl", "Ray's dashboard", NodePart.RAY_HEAD, vital=True),
+    "smartctl": Tool("smartmontools", "what disks say of their own health", NodePart.DISKS),
+    "modinfo": Tool("kmod", "which version of the NVIDIA driver would be loaded", NodePart.NVIDIA),
 }
 ENGINES = {"docker": "docker.io", "podman": "podman", "nerdctl": "containerd"}
 
@@ -43,7 +43,7 @@ class Wanted(Frozen):
     runbooks: tuple[str, ...]
     gives: str
     fix: str
-    of: Part | None = None
+    of: NodePart | None = None
     instead: str = ""
     vital: bool = False
 

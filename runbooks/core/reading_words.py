@@ -14,7 +14,7 @@ from runbooks.core.reading import Absent, Known, Unknown
 NAMES = ("path", "node", "worker", "tier", "index", "name", "id")  # what tells one item of a list from the next
 
 
-class Word(NamedTuple):
+class WayStep(NamedTuple):
     """One step of the way from the evidence down to a reading."""
 
     text: str
@@ -27,9 +27,9 @@ def label(kind: type[BaseModel], field: str) -> str:
     return kind.model_fields[field].title or field.replace("_", " ")
 
 
-def spoken(way: Iterable[Word]) -> str:
+def spoken(way: Iterable[WayStep]) -> str:
     """The way, the innermost first. An item names the list that it stands in, and what was read of it."""
-    kept: list[Word] = []
+    kept: list[WayStep] = []
     for word in way:
         if word.item:
             kept = [w for w in kept if w.item]
@@ -58,16 +58,16 @@ def words_of(kind: type[BaseModel], path: str) -> str:
     return " or ".join(spoken(_way(kind, one.split("."))) for one in path.split(" or "))
 
 
-def _way(kind: type[BaseModel] | None, steps: Sequence[str]) -> Iterable[Word]:
+def _way(kind: type[BaseModel] | None, steps: Sequence[str]) -> Iterable[WayStep]:
     for step in steps:
         field, bracket, _ = step.partition("[")
         if kind is None or field not in kind.model_fields:
-            yield Word(field.replace("_", " "))
+            yield WayStep(field.replace("_", " "))
             continue
         annotation = kind.model_fields[field].annotation
-        yield Word(label(kind, field), read=_is_reading(annotation))
+        yield WayStep(label(kind, field), read=_is_reading(annotation))
         if bracket:
-            yield Word(f"each {noun(kind, field)}", item=True)
+            yield WayStep(f"each {noun(kind, field)}", item=True)
         kind = model_in(annotation)
 
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from runbooks.core.base import Frozen
 from runbooks.core.knowledge import Runbook
 from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
-from runbooks.core.reading_words import Word, label, noun, own_name, spoken, words_of
+from runbooks.core.reading_words import WayStep, label, noun, own_name, spoken, words_of
 from runbooks.core.verdict import Diagnosis, State
 
 MOST_NAMED = 3  # readings in a headline
@@ -23,7 +23,7 @@ class ReadingAt(Frozen):
     """One reading of an evidence, whatever it gave."""
 
     path: str  # "tiers[].space": as runbook.yaml names it
-    way: tuple[Word, ...] = ()  # from the evidence down to it
+    way: tuple[WayStep, ...] = ()  # from the evidence down to it
     items: tuple[str, ...] = ()  # names of the items of lists it stands in: ("nvme",)
     absent: bool = False  # proven to be nothing
 
@@ -104,7 +104,7 @@ def _inside(value: BaseModel, at: ReadingAt, root: type[BaseModel]) -> Iterator[
     """Of an evidence inside the evidence the paths begin anew."""
     path = f"{at.path}." if at.path and type(value) is not root else ""
     for field in _fields(type(value)):
-        below = ReadingAt(path=path + field, way=(*at.way, Word(label(type(value), field))), items=at.items)
+        below = ReadingAt(path=path + field, way=(*at.way, WayStep(label(type(value), field))), items=at.items)
         yield from _walk(getattr(value, field), below, root, (type(value), field))
 
 
@@ -127,7 +127,7 @@ def _items(value: Any, at: ReadingAt, root: type[BaseModel], of: tuple[type[Base
     pairs = value.items() if isinstance(value, Mapping) else ((own_name(item), item) for item in value)
     for i, (key, item) in enumerate(pairs):
         if isinstance(item, BaseModel | tuple | Mapping):  # not each line of a log
-            word = Word(f"{noun(*of)} {key or i + 1}", item=True)
+            word = WayStep(f"{noun(*of)} {key or i + 1}", item=True)
             yield from _walk(item, ReadingAt(path=f"{at.path}[]", way=(*at.way, word), items=(*at.items, str(key or i))), root, of)
 
 

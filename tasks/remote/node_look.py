@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from time import time
 
 from runbooks.core.node_look import QUARANTINE, NodeLook
-from runbooks.core.node_tools import Part, Wanted
+from runbooks.core.node_tools import NodePart, Wanted
 from runbooks.core.reading import Unknown, UnknownReason
 from tasks.installation import installation_redactor
 from tasks.transport.base import Host, TransportError
@@ -14,8 +14,8 @@ from tasks.transport.base import Host, TransportError
 ASKED = "python3 -c 'import sys; print(sys.version_info[0], sys.version_info[1])' 2>/dev/null || echo none; id -u; date +%s"
 MISSING = "for t in {}; do command -v \"$t\" >/dev/null 2>&1 || printf '%s\\t' \"$t\"; done"
 HAS = {  # what the node is made of, where a program is of use only with it
-    Part.NVIDIA: "grep -qs 'v000010DE.*bc03' /sys/bus/pci/devices/*/modalias",
-    Part.DISKS: "ls -d /sys/block/sd*/device /sys/block/nvme*/device /sys/block/hd*/device 2>/dev/null | grep -q .",
+    NodePart.NVIDIA: "grep -qs 'v000010DE.*bc03' /sys/bus/pci/devices/*/modalias",
+    NodePart.DISKS: "ls -d /sys/block/sd*/device /sys/block/nvme*/device /sys/block/hd*/device 2>/dev/null | grep -q .",
 }
 ANSWER = re.compile(r"((?:none|\d+ \d+)\n\d+\n\d+)\n([^\n]*)\n([a-z ]*)\n(.*)", re.DOTALL)
 READ_MARK = "head -c 4096 {} 2>/dev/null || true"

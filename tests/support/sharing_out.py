@@ -85,6 +85,8 @@ LONG = (
     "tests/tasks/rendezvous/test_torchrun_others.py::test_the_old_backend",
     "tests/test_pages_run",
     "tests/test_printed",
+    "tests/test_recipes.py::test_a_",
+    "tests/test_recipes.py::test_the_tests",
 )
 """Proofs that try everything of a kind (every option, reading lost, incident, sentence): `make prove` runs them, too."""
 MARKED = {"prove": PROVED, "long": LONG}

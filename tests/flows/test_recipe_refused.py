@@ -1,0 +1,42 @@
+"""CONTRIBUTING.md's recipe "Find out why a run was refused", done as the page says it, on a run that was refused."""
+
+import re
+
+import pytest
+
+from deployments.cli.main import main
+from flows import store
+from flows.engine.guards import FREEZE
+from runbooks.core.refusal import RefusalCode
+from tests.support.engine_rig import Rig
+from tests.test_contributing import PAGE, RECIPES
+
+RECIPE = RECIPES["Find out why a run was refused"]
+
+
+def test_the_code_is_found_in_the_report_and_in_the_table(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+    w = rig.world()
+    store.set_variable(FREEZE, {"at": "now", "why": "change window"})
+    try:
+        run = w.run("auto")
+    finally:
+        store.delete_variable(FREEZE)
+    assert "`gpu-runbooks show RUN`" in RECIPE
+    assert main(["show", run]) == 0
+    said = capsys.readouterr().out
+    assert "What held it back" in said
+    (report,) = w.reports()
+    (refusal,) = report["refusals"]
+    assert refusal["code"] == RefusalCode.FROZEN
+    assert refusal["why"] in said
+    rows = dict(re.findall(r"^\| `([\w-]+)` \| .+ \| (.+) \|$", PAGE.partition("<!-- refusals -->")[2], re.M))
+    assert "gpu-runbooks unfreeze" in rows[refusal["code"]]
+    assert rows.keys() == {c.value for c in RefusalCode}
+
+
+def test_its_other_commands(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+    w = rig.world()
+    for line in ("gpu-runbooks status", "gpu-runbooks fleet check FILE --policy FILE"):
+        assert f"`{line}`" in RECIPE
+        words = line.replace("FILE", str(w.fleet), 1).replace("FILE", str(rig.policy)).split()[1:]
+        assert main(words) == 0, capsys.readouterr()
