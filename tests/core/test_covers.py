@@ -12,6 +12,7 @@ from runbooks.core.fleet import Fleet, Node
 from runbooks.core.knowledge import load_runbook, runbook_slugs
 from runbooks.core.outcome import Outcome
 from runbooks.core.reading import Known
+from runbooks.core.reading_words import label
 from runbooks.core.render import render
 from runbooks.core.rendezvous_config import Rendezvous
 from runbooks.core.verdict import Diagnosis, State
@@ -27,7 +28,8 @@ def test_a_healthy_verdict_names_what_was_read(slug: str) -> None:
     mine = [(c, d) for c in situations() if c.runbook == slug and (d := c.judge()).state is State.HEALTHY]
     assert mine
     for case, found in mine:
-        read = [n.replace("_", " ") for n in type(case.evidence).model_fields if isinstance(getattr(case.evidence, n), Known)]
+        kind = type(case.evidence)
+        read = [label(kind, n) for n in kind.model_fields if isinstance(getattr(case.evidence, n), Known)]
         assert re.match(r"read: \w", found.covers), case.title
         assert all(name in found.covers for name in read), case.title
     sick = [d for c in situations() if c.runbook == slug and (d := c.judge()).state is State.UNHEALTHY]
