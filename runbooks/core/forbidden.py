@@ -4,15 +4,16 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from runbooks.core.knowledge import Runbook
+from runbooks.core.knowledge import CauseKnowledge, Runbook
 from runbooks.core.plan import Plan, Step
-from runbooks.core.verdict import Cause, Certainty, Diagnosis
+from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding
 
+_NOT_THE_TARGET = ("argv", "command", "tasks", "tier", "from_tier", "to_tier", "keep", "elsewhere")  # arguments of a step
 NAMED = re.compile(r"\b(?:pid|worker|pod|job|run|container|node) ([^\s,:;()]+)")  # the id in "pid 460 on GPU 0"
 
 
 def allowed(book: Runbook, found: Diagnosis) -> Diagnosis:
-    """The judgment without the plans that its own causes or findings forbid."""
+    """The judgment without the plans that its own causes or findings forbid, and without their commands for a person to type."""
     if not found.plans:
         return found
     against = [(plan, objection(book, found, plan)) for plan in found.plans]
@@ -20,19 +21,25 @@ def allowed(book: Runbook, found: Diagnosis) -> Diagnosis:
     if not said:
         return found
     kept = tuple(plan for plan, words in against if not words)
-    return found.model_copy(update={"plans": kept, "do_now": (*found.do_now, *said)})
+    gone = {c for plan, words in against if words for c in _commands(plan)} - {c for plan in kept for c in _commands(plan)}
+    by_hand = tuple(line for line in found.by_hand if line not in gone)
+    return found.model_copy(update={"plans": kept, "do_now": (*found.do_now, *said), "by_hand": by_hand})
+
+
+def _commands(plan: Plan) -> Iterator[str]:
+    return (command for step in plan.steps for command in step.commands)
 
 
 def objection(book: Runbook, found: Diagnosis, plan: Plan) -> str:
     """What in the report forbids that plan, "" if nothing does. A cause that is ruled out forbids nothing."""
     for step in plan.steps:
-        for slug in _told(book, found):
-            if step.kind in book.causes[slug].forbids:
-                return f"“{book.causes[slug].title}” forbids {step.kind}"
+        for told in _told(book, found):
+            if step.kind in told.forbids:
+                return f"“{told.title}” forbids {step.kind}"
         for cause in found.causes:
             known = book.causes.get(cause.slug)
-            told = known and _stands(cause) and step.kind in known.forbids_on_it and is_about(cause, step)
-            if known and told and not _follows(book, cause, found, plan):
+            stands = known and _stands(cause) and step.kind in known.forbids_on_it and is_about(cause, step)
+            if known and stands and not _follows(book, cause, found, plan):
                 return f"“{known.title}” forbids {step.kind} on {cause.subject}"
     return ""
 
@@ -44,13 +51,20 @@ def _follows(book: Runbook, cause: Cause, found: Diagnosis, plan: Plan) -> bool:
     return any("*" in first or slug in first for slug in sure & set(plan.for_causes))
 
 
-def _told(book: Runbook, found: Diagnosis) -> Iterator[str]:
-    """Causes of this runbook that the report names, as its own or as what a text says."""
-    yield from (c.slug for c in found.causes if _stands(c) and c.slug in book.causes)
-    for finding in found.findings:
-        family, _, slug = finding.category.partition("/")
-        if family == book.slug and slug in book.causes:
-            yield slug
+def _told(book: Runbook, found: Diagnosis) -> Iterator[CauseKnowledge]:
+    """Causes that the report names: as its own, or in its findings as what a text says, of whatever runbook."""
+    yield from (book.causes[c.slug] for c in found.causes if _stands(c) and c.slug in book.causes)
+    yield from (known for finding in found.findings if (known := _meant(book, finding)))
+
+
+def _meant(book: Runbook, finding: Finding) -> CauseKnowledge | None:
+    """The cause that a finding's category names as "family/slug"; None where it names none."""
+    family, _, slug = finding.category.partition("/")
+    if not slug or family == book.slug:
+        return book.causes.get(slug)
+    from runbooks.triage.load import library  # imports this package in its turn
+
+    return next((rule.cause for rule in library().causes if (rule.family, rule.slug) == (family, slug)), None)
 
 
 def _stands(cause: Cause) -> bool:
@@ -61,15 +75,15 @@ def is_about(cause: Cause, step: Step) -> bool:
     """Whether the step is about the very thing that the cause is about: an id of its subject stands in the step's arguments."""
     if any(step.args.get(name, value) != value for name, value in cause.told_apart):
         return False
-    ids = set(NAMED.findall(cause.subject)) or {cause.subject}
+    ids = set(NAMED.findall(cause.subject)) or {cause.subject, cause.subject.rpartition("/")[2]}  # a file is named in its folder
     return bool(ids & {step.owner, *_words(step.args)})
 
 
 def _words(value: Any) -> Iterator[str]:
-    """Every id in a step's arguments: numbers and whole texts, not keys and not parts of a command."""
+    """Every id in a step's arguments: numbers and whole texts, not keys and not what the step leaves as it is."""
     if isinstance(value, dict):
         for key, item in value.items():
-            if key not in ("argv", "command", "tasks"):
+            if key not in _NOT_THE_TARGET:
                 yield from _words(item)
     elif isinstance(value, list | tuple):
         for item in value:

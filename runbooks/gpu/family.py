@@ -9,10 +9,11 @@ from runbooks.gpu.company import WAITS
 from runbooks.gpu.elsewhere import unread
 from runbooks.gpu.evidence import Process
 from runbooks.gpu.mates import Jobs
-from runbooks.gpu.verdicts import GpuVerdict
+from runbooks.gpu.verdicts import GpuVerdict, of_its_gpus
 from runbooks.gpu.view import GpuView
 
 IDLE_CAUSES = ("idle-process", "orphan-idle")
+WAITS_IN_DRIVER = "A process that waits in the driver can't be ended"
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,6 @@ class KillCase:
 
     view: GpuView
     verdicts: tuple[GpuVerdict, ...]
-    hardware: tuple[GpuVerdict, ...]
     jobs: Jobs
 
     @property
@@ -59,13 +59,13 @@ class KillCase:
 
 def kill_sets(view: GpuView, verdicts: tuple[GpuVerdict, ...], hardware: tuple[GpuVerdict, ...], jobs: Jobs) -> KillSets:
     """Kill sets for the confirmed causes whose remedy is to end processes, and why others get none."""
-    case, found = KillCase(view, verdicts, hardware, jobs), KillSets()
+    case, found = KillCase(view, verdicts, jobs), KillSets()
     chosen: dict[tuple[int, str], tuple[dict[int, Process], set[str]]] = {}
     for v in (v for v in verdicts if v.kill and v.confirmed and not v.innocent):
         root = view.processes[v.pids[0]]
         members = [root, *(q for q in view.family_down(root.pid) if q.state not in "ZX")]
-        why_not = _forbidden(case, root, v) or _part_of(case, root, v) or next((w for q in members if (w := _not_this(case, root, q))), "")
-        if why_not:
+        why_not = of_its_gpus(hardware, v, WAITS_IN_DRIVER) or _ranks_elsewhere(case, root, v) or _part_of(case, root, v)
+        if why_not := why_not or next((w for q in members if (w := _not_this(case, root, q))), ""):
             found.notes.append(f"pid {root.pid} is not ended from here: {why_not}")
         elif _is_container(view, root):
             found.boxes.setdefault(root.container, set()).add(v.slug)
@@ -93,16 +93,6 @@ def _is_container(view: GpuView, p: Process) -> bool:
     return bool(p.container) and not view.in_container and len(p.ns_pids) > 1 and p.ns_pids[-1] == 1
 
 
-def _forbidden(case: KillCase, root: Process, v: GpuVerdict) -> str:
-    """What stands above this cause: hardware, a supervisor, trouble of all, ranks elsewhere."""
-    for h in case.hardware:
-        if not h.gpus or set(h.gpus) & set(v.gpus) or h.slug in ("gpu-off-the-bus", "driver-stuck"):
-            return f"{h.slug} ({h.subject}) comes first. A process that waits in the driver can't be ended"
-    if v.slug in IDLE_CAUSES and any(w.slug == "all-peers-at-once" and w.credible for w in case.verdicts):
-        return "all peers look idle at once: the leader or the network first"
-    return _ranks_elsewhere(case, root, v)
-
-
 def _part_of(case: KillCase, root: Process, v: GpuVerdict) -> str:
     """One that waits is not ended while a rank of its own job here is not proven to be stuck as well."""
     if v.slug not in WAITS:
@@ -113,6 +103,7 @@ def _part_of(case: KillCase, root: Process, v: GpuVerdict) -> str:
 
 
 def _ranks_elsewhere(case: KillCase, root: Process, v: GpuVerdict) -> str:
+    """Why ranks on other nodes come first, "" if nothing says so."""
     job = case.view.jobs.get(root.job)
     size, here = case.jobs.world(root)
     if size > here and v.slug in WAITS:

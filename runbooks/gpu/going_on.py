@@ -7,7 +7,7 @@ from runbooks.core.plan import Plan
 from runbooks.core.signals import continued
 from runbooks.gpu.evidence import Process
 from runbooks.gpu.mates import Jobs
-from runbooks.gpu.verdicts import GpuVerdict
+from runbooks.gpu.verdicts import GpuVerdict, of_its_gpus
 from runbooks.gpu.view import GpuView
 
 
@@ -25,8 +25,8 @@ def going_on(view: GpuView, sure: list[GpuVerdict], hardware: tuple[GpuVerdict, 
     for v in (v for v in sure if v.slug == "stopped"):
         root = view.processes[v.pids[0]]
         members = (root, *_stopped_with(view, root))
-        why_not = _hardware(hardware, v) or next((w for q in members if (w := _why_not(view, jobs, q))), "")
-        if why_not:
+        why_not = of_its_gpus(hardware, v, "What goes on would only meet it")
+        if why_not := why_not or next((w for q in members if (w := _why_not(view, jobs, q))), ""):
             notes.append(withheld(root.pid, why_not))
         else:
             kept |= {q.pid: q for q in members}
@@ -54,13 +54,6 @@ def _stopped_with(view: GpuView, root: Process) -> list[Process]:
     kin = {q.pid for q in view.family_down(root.pid)} | set(view.ancestors(root.pid))
     near = (q for q in view.processes.values() if q.pid in kin or q.pgid == root.pgid)
     return [q for q in near if q.pid != root.pid and q.sid == root.sid and set(q.states or (q.state,)) == {"T"}]
-
-
-def _hardware(hardware: tuple[GpuVerdict, ...], v: GpuVerdict) -> str:
-    for h in hardware:
-        if not h.gpus or set(h.gpus) & set(v.gpus) or h.slug in ("gpu-off-the-bus", "driver-stuck"):
-            return f"{h.slug} ({h.subject}) comes first. What goes on would only meet it"
-    return ""
 
 
 def _why_not(view: GpuView, jobs: Jobs, q: Process) -> str:

@@ -22,7 +22,8 @@ from runbooks.gpu.verdicts import GpuVerdict
 from runbooks.gpu.view import GpuView, size
 
 GRACE_S = 10  # between TERM and KILL
-HARDWARE = ("gpu-off-the-bus", "gpu-needs-reset", "driver-stuck", "gpu-unreadable")
+OF_ONE_GPU = ("gpu-needs-reset", "gpu-unreadable")  # processes on the other GPUs may still be ended
+HARDWARE = ("gpu-off-the-bus", "driver-stuck", *OF_ONE_GPU)
 
 
 @dataclass
@@ -41,7 +42,7 @@ def offer(view: GpuView, verdicts: tuple[GpuVerdict, ...], jobs: Jobs) -> GpuPla
     if stop := _why_none(view):
         found.withheld += [stop] if sure else []
         return found
-    hardware = tuple(v for v in verdicts if v.slug in HARDWARE and v.credible)
+    hardware = tuple(v for v in verdicts if v.slug in OF_ONE_GPU and v.credible)
     on = going_on(view, sure, hardware, jobs)
     found.plans += [on.plan] if on.plan else []
     found.withheld += on.notes
@@ -128,12 +129,11 @@ def _reset_count(view: GpuView, verdicts: tuple[GpuVerdict, ...], ended: set[int
     peer = next((p for p in leader.peers if p.node == view.evidence.node), None) if leader else None
     if leader is None or peer is None or peer.jobs <= 0 or not leader.is_leader or not leader.url or not view.jobs:
         return None
-    together = any(v.slug == "all-peers-at-once" and v.credible for v in verdicts)
     doubtful = any(v.slug == "job-without-process" and not v.confirmed for v in verdicts)
     working = {
         p for p, held in view.holdings.items() if held and p in view.processes and view.processes[p].state not in "ZX"
     }
-    if together or doubtful or (set(live_job_processes(view)) | working) - ended:
+    if doubtful or (set(live_job_processes(view)) | working) - ended:
         return None
     gone = tuple(Gone(pid=p, start_ticks=view.processes[p].start_ticks) for p in sorted(ended))
     boot = view.facts.boot_id if view.facts else ""

@@ -53,6 +53,15 @@ def of_gpu(gpu: Gpu, slug: str, certainty: Certainty, words: list[str], asks: tu
     return GpuVerdict(slug, certainty, f"GPU {gpu.index}", tuple(words), asks, gpus=(gpu.uuid,), bus=bus_key(gpu.bus_id))
 
 
+def of_its_gpus(hardware: tuple[GpuVerdict, ...], v: GpuVerdict, why: str) -> str:
+    """Which fault of a GPU stands before that cause of a process, and `why`; "" if it is on none of the faulty GPUs.
+
+    A fault without a UUID may be of any. What concerns the whole node is forbidden in runbook.yaml.
+    """
+    first = next((h for h in hardware if not h.gpus or set(h.gpus) & set(v.gpus)), None)
+    return f"{first.slug} ({first.subject}) comes first. {why}" if first else ""
+
+
 def ranked(verdicts: list[GpuVerdict]) -> tuple[GpuVerdict, ...]:
     """Credible faults, earliest first; then possible ones, innocent explanations, what is ruled out."""
     return ordered("zombie-gpu", sorted(verdicts, key=lambda v: (not v.gpus, v.subject)))

@@ -146,8 +146,6 @@ def _register(v: SshView, sure: set[str]) -> Plan | str:
         return ""
     if v.public is None or v.key is None or v.public.fingerprint != v.key.fingerprint:
         return "no key is added: the fleet file does not name the public half of the key that is used"
-    if sure & {"root-login-refused", "user-not-allowed", "account-locked", "wrong-user"}:
-        return "no key is added while the account itself is refused"
     if not v.e.public_line:
         return "no key is added: the text of its public half was not read"
     home = v.far.home.rstrip("/") + "/"
