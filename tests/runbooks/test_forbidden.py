@@ -11,8 +11,10 @@ from runbooks.core.forbidden import allowed, is_about, objection
 from runbooks.core.knowledge import load_runbook, runbook_slugs
 from runbooks.core.plan import Step
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding
+from runbooks.gpu.plans import HARDWARE
 from runbooks.triage.load import library
 from tests.runbooks.every import situations
+from tests.support.orders import ITS, KEEPS, NEVER, NO_STEP_DOES_SO, ORDERS, Used, named, orders
 
 FORBIDDING = [(slug, name) for slug in runbook_slugs() for name, c in load_runbook(slug).causes.items() if c.forbids or c.forbids_on_it]
 
@@ -93,176 +95,114 @@ def test_each_run_of_a_rendezvous_is_told_from_its_namesake_by_its_backend() -> 
     assert {(s, a) for s, a in found if a != (("backend", s.rpartition("(")[2].rstrip(")")),)} == set()
 
 
-# How a prohibition names each action kind, as the beginning of an order: in any runbook, and as the runbooks of that kind mean it
-# ("delete it"). A kind that no prohibition names has an order all the same: what a prohibition of it would say.
-NEVER = r"(?!)"
-ORDERS: dict[str, tuple[str, str]] = {
-    "continue-processes": (r"kill -cont\b|sigcont\b|continue (?:a job|the process)", r"continue\b"),
-    "terminate-processes": (
-        r"p?kill\b|(?:end|terminate) (?:.* )?(?:process|processes|pid|holder|workers|what (?:uses|listens))\b",
-        r"(?:end|terminate) (?:it|them|anything|what)\b",
-    ),
-    "restart-job": (
-        r"(?:cancel or )?resubmit\b|start (?:over|afresh|from scratch|them all|the id|a second (?:job|one)|with some ranks)\b"
-        r"|restart (?:the job|jobs|a job|one node|them all)\b|train on\b|go on from\b|(?:give|put) .*\bwork\b",
-        r"(?:re)?start (?:it|again)\b|resume\b",
-    ),
-    "restart-container": (r"restart .*\bcontainer\b", NEVER),
-    "reset-node-jobs": (r"reset the (?:count|node's jobs)\b", r"reset while a process\b|clean up\b"),
-    "reset-gpu": (r"reset\b.*\bgpus?\b|run .*gpu-reset\b", r"reset (?:it|because|while anything)\b"),
-    "quarantine-node": (r"drain\b", NEVER),
-    "recreate-container": (r"recreate (?!the whole cluster)", NEVER),
-    "start-container": (r"start a container\b", r"(?:re)?start (?:it|again|the worker|a worker)\b|restart .*\bcontainer in place\b"),
-    "restart-application": (r"restart .*\bapplication\b", r"restart .*\bworkers?\b"),
-    "remove-kept-container": (r"prune .*\bcontainers\b|run .*docker rm\b|(?:remove|delete) .*\bcontainer\b", r"remove one\b"),
-    "remount-fuse": (r"(?:force the )?unmount\b|remount (?!r(?:ead-)?w)", NEVER),
-    "start-engine": (r"restart (?:the daemon|dockerd?|the engine)\b", NEVER),
-    "free-engine-space": (r"free disk space\b|prune$|prune .*\bimages\b", NEVER),
-    "stop-supervisor": (r"stop .*\b(?:retry loop|supervisor)\b", NEVER),
-    "stop-unit": (r"stop .*\bunit\b|systemctl stop\b", NEVER),
-    "stop-ray-job": (r"stop (?:a|the|its|that|another) job\b|remove supervisors\b", r"stop it\b|act on\b"),
-    "restart-raylet": (r"(?:re)?start\b.*\braylet\b|recreate .*\braylet\b", r"restart .*\bworkers?\b"),
-    "copy-checkpoint": (r"copy (?:a|the|any) checkpoint\b|overwrite (?:what|one)\b|save a checkpoint\b", NEVER),
-    "create-checkpoint-folder": (r"create .*\b(?:folder|files)\b|mkdir\b", r"write to it\b"),
-    "repoint-latest": (r"fall back\b", r"point\b|write to it\b"),
-    "quarantine-checkpoint": (r"fall back\b|quarantine\b", r"set .*\baside\b|delete or set aside\b|rename\b|write to it\b"),
-    "restore-folder-mode": (NEVER, r"chmod (?!-r)|write to it\b"),
-    "restore-archived": (r"ask for .*\brestore of\b", NEVER),
-    "abort-upload": (r"abort .*\bupload\b", r"abort\b"),
-    "prune-checkpoints": (
-        r"(?:delete|prune) (?:.* )?checkpoints?\b|delete by age\b|delete files to make room\b", r"delete (?!the files)|write to it\b"
-    ),
-    "put-back-checkpoint": (NEVER, r"rename\b|put .*\bback\b|write to it\b"),
-    "finish-deletion": (NEVER, r"remove it\b|write to it\b"),
-    "delete-run-keys": (r"(?:delete|clean) .*\b(?:keys?|rendezvous state)\b", r"(?:delete|wipe)\b"),
-    "restore-run-keys": (NEVER, r"put (?:it|them) back\b|write single keys\b"),
-    "probe-rendezvous": (NEVER, r"start the id again\b"),
-    "start-etcd": (r"(?:re)?start .*\betcd\b", NEVER),
-    "defragment-etcd": (r"defragment\b|compact\b", r"disarm\b"),
-    "normalise-key": (r"convert or overwrite\b|overwrite (?:either|the \.pub)", r"convert\b"),
-    "normalise-secret": (r"convert or overwrite\b|overwrite (?:either|the \.pub)", r"convert\b"),
-    "restrict-key-mode": (r"change the key file's mode\b", NEVER),
-    "remove-known-host": (r"(?:delete|edit|remove) .*known_hosts\b", r"delete known_hosts\b|remove the mark\b|accept it\b"),
-    "repair-ssh-path": (r"(?:touch|edit) authorized_keys\b", r"change (?:modes|the server)\b|repair node\b|chmod (?!-r)"),
-    "add-public-key": (r"(?:touch|edit) authorized_keys\b|add .*\bkeys? to\b", r"change the server\b|repair node\b"),
-    "start-worker": (r"start (?:workers|worker by worker)\b", r"(?:re)?start .*\b(?:it|workers?)\b"),
-    "start-worker-unverified": (r"start (?:workers|worker by worker)\b", r"(?:re)?start .*\b(?:it|workers?)\b"),
-    "set-railway-variable": (NEVER, r"set (?:the|a) variable\b"),
-    "mark-worker-row": (r"(?:mark|set) the row\b", NEVER),
-    "terminate-pod": (r"(?:terminate|end|delete|move) .*\bpods?\b|respawn\b", r"(?:terminate|end) (?:it|worker)\b"),
-    "stop-pod": (r"(?:stop|end|move) .*\bpods?\b|respawn\b", r"(?:stop|end) (?:it|worker)\b"),
+ONLY_FOR = {  # what a plan of that kind answers, whatever else is found
+    "free-engine-space": {"disk-full"},
+    "prune-checkpoints": {"disk-full", "inodes-full", "quota", "reserved-blocks"},
+    "quarantine-node": set(HARDWARE),
+    "reset-gpu": {"gpu-needs-reset"},
 }
-ITS = {  # runbooks that do not plan it themselves, in which "start it again" means it all the same
-    "restart-job": {"checkpoint-fallback", "data-check", "distributed-setup", "memory-pressure", "ray-job", "stale-rendezvous"},
-}
-VERBS = (
-    "abort|act|add|call|clean|continue|convert|copy|create|delete|drain|edit|end|fall|fetch|force|kill|mark|mkdir|move|overwrite|prune|put|"
-    "raise|recreate|remove|rename|reset|respawn|restart|resubmit|rotate|set|start|stop|terminate|touch|unload|unmount"
-)
-NO_STEP_DOES_SO = {  # a manner that no step has, whatever its kind
-    r"\bby (?:name|port|age|a listing|one listing)\b|^pkill\b": "a step names what it acts on by identities that were read",
-    r"\b(?:every|all) (?:pid|python|checkpoints|workers)\b|\bas a whole\b|^wipe\b": "a step acts on what it names, never on all there is",
-    r"\bin a (?:tight )?loop\b|\bagain and again\b": "a change that failed is not tried again",
-    r"\bthe others\b|\bother (?:jobs|nodes|processes|workers|users)\b|\bof others\b": "a step acts on what was proven to be at fault",
-    r"\b(?:single|one) (?:ranks?|worker)\b|\bone by one\b": "what belongs together is ended together or not at all",
-}
-KEEPS = {  # (kind, what is forbidden): why a plan of that kind does not do it
-    ("abort-upload", r"still gets parts"): "only one whose newest part is older than the limit is ended",
-    ("continue-processes", r"a job that a scheduler suspended"): "what a scheduler holds is innocent, and that cause forbids it",
-    ("copy-checkpoint", r"^overwrite"): "a copy replaces nothing",
-    ("copy-checkpoint", r"^save a checkpoint there"): "a copy takes it away from there, and goes only where a write is not refused",
-    ("create-checkpoint-folder", r"below an unmounted|to please it"): "it is made only below a folder that is there, on the device that the plan names",
-    ("defragment-etcd", r"without making room"): "it makes room before it switches the alarm off",
-    ("delete-run-keys", r"only the rendezvous key"): "all keys of the run go, those of its store first",
-    ("delete-run-keys", r"of running jobs|while workers live"): "keys are only deleted where everything that holds the run is proven dead",
-    ("finish-deletion", r"while the program that deletes it still runs"): "it is planned only where no process has any of it open",
-    ("free-engine-space", r"for it$"): "space is freed only where a disk was read to be full",
-    ("normalise-key", r"overwrite|convert"): "the key stays the same, and the file as it was is kept",
-    ("normalise-secret", r"overwrite|convert"): "the key stays the same, and the text as it was is kept",
-    ("prune-checkpoints", r"\bolder\b|to make room|disk checkpoints|the local copy|the copy on|as corrupt"):
-        "only old, whole ones go, of a tier that was read to be full; another tier has each, and those that must stay are proven again",
-    ("probe-rendezvous", r"before these keys are gone"): "it is the step after the one that deletes them",
-    ("put-back-checkpoint", r"^rename"): "only what an interrupted deletion renamed, with nothing of it gone, gets its own name back",
-    ("quarantine-checkpoint", r"^rename"): "quarantine renames aside, never to a name that a loader takes",
-    ("quarantine-node", r"^drain"): "a node is marked only for a fault of its own GPUs or their driver",
-    ("remount-fuse", r"while others on the node still use"): "it is planned only where the mount's own process is gone: nobody reads or writes through it",
-    ("remove-known-host", r"^delete known_hosts"): "one line becomes a comment, and only where the fleet file names the new key",
-    ("remove-kept-container", r"still runs"): "only one that was set aside and does not run is removed",
-    ("repoint-latest", r"^fall back"): "the pointer is set to the newest step that is whole, and stays while a newer one may be whole",
-    ("reset-gpu", r"\b(?:while|before|because of|shared|alone)\b|\bfor (?:it|one)\b|\bone such\b"):
-        "a reset is planned only for a GPU of which the driver or an Xid asks for it, and while no process is on any",
-    ("reset-node-jobs", r"while a process still runs|before progress"): "the count is reset only where no live process of a job was found",
-    ("restart-job", r"a second (?:job|one)"): "a job is started only where none of its processes is left",
-    ("restore-archived", r"without asking what it costs"): "one object is asked for, in the usual way, and the plan names the price",
-    ("restore-run-keys", r"over a run that started"): "nothing is put back over keys that are there",
-    ("start-container", r"what was stopped on purpose"): "whether somebody stopped it is read, and that cause forbids it",
-    ("start-etcd", r"on an empty data folder|over the old data"): "it is started by the fleet file's command, with the data it had",
-    ("start-worker", r"while the start script|by hand"): "it is planned only where the pod's own processes were watched and none is at work",
-    ("start-worker-unverified", r"while the start script|by hand"): "it is planned only where the pod's own processes were watched and none is at work",
-    ("mark-worker-row", r"on a guess"): "a row is set only to what the provider or the worker itself says",
-    ("terminate-pod", r"^respawn (?:on the same machine|on the same host|with the same size|without the filter)"):
-        "the plan says that the next pod must not get the same machine",
-    ("stop-pod", r"^respawn (?:on the same machine|on the same host|with the same size|without the filter)"):
-        "the plan says that the next pod must not get the same machine",
-    ("terminate-pod", r"before (?:its|its local|local) (?:disk|data) is"): "the plan names the disks that are lost, and a person must allow it",
-    ("terminate-pod", r"before (?:its|the pod's) (?:log|last words) (?:was|were) read"): "what its log says is read with its end, and told in the same report",
-    ("stop-pod", r"before (?:its|the pod's) (?:log|last words) (?:was|were) read"): "what its log says is read with its end, and told in the same report",
-    ("terminate-processes", r"\bdefunct\b"): "one that is dead already is never in what is ended",
-    ("terminate-processes", r"what a debugger or a scheduler holds"): "what they hold is innocent, and that cause forbids it",
-    ("terminate-processes", r"what (?:listens|uses)|whatever|what is visible|the dashboard's|the first runner"):
-        "only a process is ended that was itself proven to be stuck or left over",
-    ("terminate-processes", r"\bon one\b|as hung|for (?:it|this number)$"): "it was proven to be stuck over a window, by more than one sign",
-}  # fmt: skip
 
 
-def orders(sentence: str) -> list[str]:
-    """Each order that a prohibition names, without its reason: "stop or resubmit a job: why" -> "stop a job", "resubmit a job"."""
-    order = re.sub(r"^(?:do not|don't|never) ", "", re.split(r": | \(|\. ", sentence.lower())[0])
-    parts = re.split(rf",? (?:or|and)(?: do not)? (?=(?:{VERBS})\b)", order)
-    for i in range(len(parts) - 2, -1, -1):
-        if " " not in parts[i]:
-            parts[i] = f"{parts[i]} {parts[i + 1].partition(' ')[2]}"
-    return parts
-
-
-def named(slug: str, sentence: str, used: set[object]) -> set[str]:
-    """Action kinds that do what the sentence forbids, as that runbook's words mean it. `used`: the rows of the tables that took one away."""
-    own, kinds = load_runbook(slug).actions if slug in runbook_slugs() else (), set()
-    for order in orders(sentence):
-        if manner := next((m for m in NO_STEP_DOES_SO if re.search(m, order)), ""):
-            used.add(manner)
-            continue
-        for kind, (anywhere, its) in ORDERS.items():
-            if re.match(anywhere, order) or ((kind in own or slug in ITS.get(kind, ())) and re.match(its, order)):
-                kept = {(k, words) for k, words in KEEPS if k == kind and re.search(words, order)}
-                used |= kept
-                kinds |= {kind} - {k for k, _ in kept}
-    return kinds
+@cache
+def by_judges() -> tuple[tuple[str, str, Diagnosis], ...]:
+    """(runbook, prohibition, report) of what the judges' code forbids, beside what stands in runbook.yaml."""
+    written = {slug: {m for c in load_runbook(slug).causes.values() for m in c.must_not} for slug in runbook_slugs()}
+    judged = [(case.runbook, case.judge()) for case in situations()]
+    return tuple((slug, m, found) for slug, found in judged for m in found.must_not if m not in written[slug])
 
 
 def test_every_kind_has_an_order() -> None:
     """A new kind comes with the words by which a prohibition names it."""
     assert set(ORDERS) == set(ACTIONS)
-    assert {k for k, _ in KEEPS} | set(ITS) <= set(ACTIONS)
+    assert [kind for kind, rows in ORDERS.items() if set(rows) == {NEVER}] == []
+    assert {*KEEPS, *ITS, *ONLY_FOR} <= set(ACTIONS)
 
 
 def test_an_order_is_told_from_its_reason() -> None:
     assert orders("stop or resubmit a job: it may run on") == ["stop a job", "resubmit a job"]
     assert orders("Do not clean keys, and do not restart the job (why)") == ["clean keys", "restart the job"]
-    used: set[object] = set()
+    used: Used = set()
     assert named("ray-job", "stop or resubmit a job: it may run on", used) == {"stop-ray-job", "restart-job"}
     assert named("memory-pressure", "kill other processes", used) == set()
-    assert used == {next(m for m in NO_STEP_DOES_SO if "other" in m)}
+    assert named("stale-rendezvous", "delete its keys, or only the rendezvous key", used) == set()
+    assert {kind for kind, _ in used} == {"", "delete-run-keys"}
 
 
 def test_a_prohibition_in_words_is_data_as_well() -> None:
-    """Whatever the words of any runbook or family forbid, of what any runbook can do, is data, or it stands here why no plan does it."""
-    used: set[object] = set()
+    """What the words of any runbook or family forbid, of what any runbook can do, is data, or it stands here why no plan does it."""
+    used: Used = set()
     missing = set()
     for rule in library().causes:
         known = rule.cause
-        data = {*known.forbids, *known.forbids_on_it}
         slug = rule.family if rule.family in runbook_slugs() else known.runbook
-        missing |= {(rule.family, rule.slug, kind, m) for m in known.must_not for kind in named(slug, m, used) - data}
+        kinds = {(kind, m) for m in known.must_not for kind in named(slug, m, used)}
+        missing |= {(rule.family, rule.slug, kind, m) for kind, m in kinds if kind not in (*known.forbids, *known.forbids_on_it)}
     assert missing == set()
-    assert used == {*NO_STEP_DOES_SO, *KEEPS}, "a row that takes nothing away"
+    for slug, words, _ in by_judges():
+        named(slug, words, used)
+    rows = {(kind, words) for kind, kept in KEEPS.items() for words, _ in kept} | {("", manner) for manner in NO_STEP_DOES_SO}
+    assert used == rows, "a row that takes nothing away"
+
+
+def test_no_plan_does_what_a_judge_forbids() -> None:
+    """What the code of a judge says in words, in the same report: of exactly the processes that it names, where it names some."""
+    wrong, seen = set(), Counter[str]()
+    for slug, words, found in by_judges():
+        kinds = named(slug, words, set())
+        seen.update(kinds)
+        for step in (s for plan in found.plans for s in plan.steps if s.kind in kinds):
+            pids = re.search(r"\bpid (\d+(?:, \d+)*)", words)
+            of_it = [is_about(_pid(p), step) for p in pids[1].split(", ")] if pids else [True]
+            wrong |= {(slug, words, step.kind)} if any(of_it) else set()
+    assert wrong == set()
+    assert seen["terminate-processes"] >= 50, "prohibitions by code are looked at"
+
+
+def _pid(pid: str) -> Cause:
+    return Cause(slug="c", certainty=Certainty.CONFIRMED, subject=f"pid {pid}", evidence=())
+
+
+def test_what_is_planned_for_one_thing_only() -> None:
+    seen: Counter[str] = Counter()
+    for _, found in offered():
+        for plan in found.plans:
+            for kind in {s.kind for s in plan.steps} & set(ONLY_FOR):
+                seen[kind] += 1
+                assert ONLY_FOR[kind] & set(plan.for_causes), (kind, plan.for_causes)
+    assert set(seen) == set(ONLY_FOR)
+
+
+def test_what_is_withheld_is_not_left_to_type() -> None:
+    """The commands of a plan that is forbidden do not stand under "by hand" either, unless a plan that is offered has them."""
+    book, seen = load_runbook("zombie-gpu"), 0
+    told = Cause(slug="driver-stuck", certainty=Certainty.CONFIRMED, subject="pid 935", evidence=("as read",))
+    for found in (d for mine, d in offered() if mine == "zombie-gpu"):
+        typed = {c for p in found.plans for s in p.steps if s.kind == "terminate-processes" for c in s.commands} & set(found.by_hand)
+        after = allowed(book, found.model_copy(update={"causes": (told,)}))
+        assert not typed & set(after.by_hand)
+        assert set(found.by_hand) - set(after.by_hand) <= {c for p in found.plans for s in p.steps for c in s.commands}
+        seen += bool(typed)
+    assert seen >= 3
+
+
+def test_what_a_text_says_of_another_subject_forbids_as_well() -> None:
+    """The log of a job on a GPU node: a cause of another runbook, and one that only a family knows."""
+    book = load_runbook("zombie-gpu")
+    restart = [d for mine, d in offered() if mine == "zombie-gpu" and any(s.kind == "restart-job" for p in d.plans for s in p.steps)]
+    found = next(d for d in restart if any(s.kind == "terminate-processes" for p in d.plans for s in p.steps))
+    for category, gone in (
+        ("ray-job/loss-nan", True), ("checkpoint/save-failed-writing", True), ("ray-job/nobody", False), ("History", False),
+    ):  # fmt: skip
+        said = Finding(priority="HIGH", category=category, issue="its log says so", action="look")
+        kept = allowed(book, found.model_copy(update={"findings": (said,)})).plans
+        assert any(s.kind == "restart-job" for p in kept for s in p.steps) is not gone, category
+        assert any(s.kind == "terminate-processes" for p in kept for s in p.steps)
+
+
+@pytest.mark.parametrize(
+    ("subject", "is_it"), [("/ckpt/step-5.pt", True), ("s3://b/step-5.pt", True), ("/ckpt/step-50.pt", False), ("/mnt/nvme", False)]
+)
+def test_a_checkpoint_is_told_by_its_name_in_its_folder(subject: str, is_it: bool) -> None:
+    args = {"node": "n1", "tier": "nvme", "name": "step-5.pt", "to": "step-5.pt.bad", "identity": "a", "keep": [{"name": "step-50.pt"}]}
+    step = Step(kind="x", owner="n1", args=args, commands=(), effect="")
+    assert is_about(Cause(slug="c", certainty=Certainty.CONFIRMED, subject=subject, evidence=()), step) is is_it
