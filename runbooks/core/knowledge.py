@@ -74,7 +74,7 @@ class CauseKnowledge(Frozen):
     excluded_by: dict[str, str] = {}  # what else it could be (a cause of this runbook, or in words) -> the reading that excludes it
     plan_needs: tuple[str, ...] = ()  # further readings without which no plan for it is offered
     mildest: dict[str, str] = {}  # the kind of the mildest repair -> the words with which a report says why it has none
-    forbids: tuple[str, ...] = ()  # action kinds that no plan of a report with this cause may have
+    forbids: tuple[str, ...] = ()  # action kinds that no plan of a report with this cause, or a finding of it, may have
     forbids_on_it: tuple[str, ...] = ()  # the same, but only for steps about the cause's own subject
     yields_to: tuple[str, ...] = ()  # slugs of causes that, when seen as well, come first; "*": any other root
     undecided: bool = False  # a starting point, not a cause: answered with "not enough" and `decided_by`
