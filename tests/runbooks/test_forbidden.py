@@ -72,6 +72,17 @@ def test_a_prohibition_of_one_thing_leaves_the_others() -> None:
         assert any(s.kind == "terminate-processes" for p in kept for s in p.steps) is stays
 
 
+def test_a_checkpoint_that_may_be_whole_is_not_set_aside() -> None:
+    book = load_runbook("checkpoint-fallback")
+    mine = [d for slug, d in offered() if slug == "checkpoint-fallback"]
+    found = next(d for d in mine if any(s.kind == "quarantine-checkpoint" for p in d.plans for s in p.steps))
+    name = next(s.args["name"] for p in found.plans for s in p.steps if s.kind == "quarantine-checkpoint")
+    for subject, stays in ((f"/ckpt/{name}", False), ("/ckpt/another", True)):
+        told = Cause(slug="parts-on-hosts", certainty=Certainty.LIKELY, subject=subject, evidence=("as read",))
+        kept = allowed(book, found.model_copy(update={"causes": (told,)})).plans
+        assert any(s.kind == "quarantine-checkpoint" for p in kept for s in p.steps) is stays
+
+
 def test_a_step_is_about_what_its_arguments_name() -> None:
     step = Step(kind="x", owner="pod:p1", args={"pod": "p1", "n": [{"pid": 46}], "argv": ["kill", "460"]}, commands=(), effect="")
     for subject, is_it in (("pod p1", True), ("pid 46 on GPU 0", True), ("pid 460", False), ("pid 4", False), ("worker w1", False)):
