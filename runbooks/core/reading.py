@@ -9,6 +9,8 @@ from pydantic import Field
 from runbooks.core.base import Frozen
 
 T = TypeVar("T")
+ODD_ANSWER = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
+"""What a parser of another program's answer raises where the answer has a form that it does not know: a reader makes it Unknown."""
 
 
 class UnknownReason(StrEnum):

@@ -1,9 +1,7 @@
 """nvidia-smi text as rows: CSV queries, pmon, the plain table (XML: nvidia_smi_xml). Bytes, W, MHz, per cent."""
 
-import csv
 import re
 from collections.abc import Iterator
-from io import StringIO
 
 from runbooks.core.base import Frozen
 from runbooks.core.reading import Known, Unknown, UnknownReason
@@ -142,12 +140,14 @@ def parse_apps_csv(text: str) -> Known[tuple[AppRow, ...]] | Unknown:
     failed = nvidia_smi_failure(text)
     if failed:
         return failed
-    if "gpu_uuid" not in text or "pid" not in text:
+    if not re.search(r"^gpu_uuid, pid\b", text, re.MULTILINE):
         return Unknown(reason=UnknownReason.UNPARSABLE, detail="no header line with gpu_uuid and pid")
-    rows = [r for r in _table(text, "gpu_uuid") if r.get("pid", "").isdecimal()]
+    rows = list(_table(text, "gpu_uuid"))
+    if len(rows) != len(re.findall(r"^(?:GPU|MIG)-", text, re.MULTILINE)) or not all(r["pid"].isdecimal() for r in rows):
+        return Unknown(reason=UnknownReason.UNPARSABLE, detail="a process whose GPU or pid cannot be read")
     apps = (
         AppRow(
-            gpu_uuid=r.get("gpu_uuid", ""),
+            gpu_uuid=r["gpu_uuid"],
             pid=int(r["pid"]),
             name=r.get("process_name", r.get("name", "")),
             used_bytes=mebibytes(r.get("used_gpu_memory", r.get("used_memory", ""))),
@@ -193,14 +193,17 @@ def parse_process_table(text: str) -> Known[tuple[AppRow, ...]] | Unknown:
 
 
 def _table(text: str, first: str) -> Iterator[dict[str, str]]:
-    """Rows below the header line that holds the column `first`, as name -> text; units are cut from names."""
+    """Rows below the header line with the column `first`, as name -> text. It quotes nothing: a process's name may hold commas."""
     header: list[str] | None = None
-    for cells in csv.reader(StringIO(text), skipinitialspace=True):
-        names = [c.split(" [")[0].strip() for c in cells]
+    for line in text.splitlines():
+        cells = [c.strip() for c in line.split(",")]
         if header is None:
+            names = [c.split(" [")[0] for c in cells]
             header = names if first in names and len(names) > 1 else None
-        elif len(cells) == len(header):
-            yield dict(zip(header, (c.strip() for c in cells), strict=True))
+        elif (more := len(cells) - len(header)) >= 0:
+            at = header.index("process_name") if "process_name" in header else len(header) - 1
+            cells[at : at + more + 1] = [", ".join(cells[at : at + more + 1])]
+            yield dict(zip(header, cells, strict=True))
 
 
 def _gpu_row(r: dict[str, str]) -> GpuRow:

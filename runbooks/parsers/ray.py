@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from runbooks.core.ray_view import RayNode, Versions
+from runbooks.parsers.fields import given
 
 
 def from_ms(value: Any) -> datetime | None:
@@ -19,12 +20,13 @@ def from_ms(value: Any) -> datetime | None:
 
 
 def rows(text: str) -> tuple[list[dict[str, Any]], int]:
-    """The list of a State API answer and how many there are in all. Raises ValueError with Ray's own words."""
+    """The list of a State API answer and how many there are in all. Raises one of ODD_ANSWER, a ValueError with Ray's own words."""
     found = json.loads(text)
-    if not isinstance(found, Mapping) or not found.get("result"):
+    if not isinstance(found, Mapping) or found.get("result") is not True:
         raise ValueError(str(found.get("msg") if isinstance(found, Mapping) else found)[:300])
     result = found["data"]["result"]
-    return list(result["result"]), int(result.get("total") or len(result["result"]))
+    listed = given(result, "result", list)
+    return listed, int(result.get("total") or len(listed))
 
 
 def parse_ray_version(text: str) -> str:
@@ -47,16 +49,15 @@ def parse_nodes(text: str) -> tuple[RayNode, ...]:
 
 
 def _node(x: Mapping[str, Any]) -> RayNode:
-    resources = x.get("resources_total") or {}
+    alive = given(x, "state", str) == "ALIVE"
+    resources = given(x, "resources_total", dict) if alive else x.get("resources_total") or {}
     return RayNode(
         node_id=x["node_id"],
         ip=x.get("node_ip") or "",
-        alive=x.get("state") == "ALIVE",
+        alive=alive,
         is_head=bool(x.get("is_head_node")),
         started_at=from_ms(x.get("start_time_ms")),
         ended_at=from_ms(x.get("end_time_ms")),
-        resources={
-            k: float(v) for k, v in resources.items() if isinstance(v, (int, float)) and not k.startswith("node:")
-        },
+        resources={k: float(v) for k, v in resources.items() if not k.startswith("node:")},
         message=str(x.get("state_message") or "")[:300],
     )

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
+from runbooks.core.reading import ODD_ANSWER
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.ray.evidence import Evidence
 from runbooks.ray.words import cause, known
@@ -65,7 +66,7 @@ def _group_demand(words: str) -> tuple[str, dict[str, float]] | None:
         demand = json.loads(words)[0]
         bundles = [b for b, count in demand["bundles"] for _ in range(int(count))]
         return str(demand["strategy"]), all_of(bundles)
-    except (ValueError, TypeError, LookupError, AttributeError):
+    except ODD_ANSWER:
         return None  # a demand of tasks, or words that were cut
 
 

@@ -97,6 +97,8 @@ def _facts(facts: EtcdFacts, fsync_limit_s: float) -> list[Cause]:
 def _no_v2(facts: EtcdFacts) -> Cause:
     parts = [int(p) for p in facts.version.split(".")[:2] if p.isdecimal()]
     said = f"version {facts.version or 'not known'}, /v2/keys answers {facts.v2_said[:120]!r}"
+    if not parts:
+        return likely("etcd-v2-off", facts.endpoint, said, decides=("its version: etcd 3.6 and later have no v2 API at all",))
     if parts >= [3, 6]:
         return confirmed(
             "etcd-v2-gone",

@@ -6,7 +6,7 @@ from typing import TypeVar
 from runbooks.core.containers_config import ManagedContainer
 from runbooks.core.ray_config import RayCluster
 from runbooks.core.ray_view import RayHead, RayNode, RayView, Versions
-from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, UnknownReason
+from runbooks.core.reading import ODD_ANSWER, Absent, Known, Reading, Source, Unknown, UnknownReason
 from runbooks.parsers.ray import parse_nodes, parse_ray_version, parse_versions
 from tasks.context import Context
 from tasks.remote.halted import halted_process, halted_processes
@@ -49,7 +49,7 @@ def _answer(context: Context, done: CommandResult, parser: Callable[[str], T], s
         return Unknown(reason=UnknownReason.FAILED, detail=detail, source=source)
     try:
         return Known(value=parser(body), source=source)
-    except (ValueError, KeyError, TypeError) as e:
+    except ODD_ANSWER as e:
         return Unknown(reason=UnknownReason.UNPARSABLE, detail=f"{type(e).__name__}: {e}"[:300], source=source)
 
 
@@ -82,7 +82,7 @@ def read_ray_head(context: Context, host: Host, ray: RayCluster) -> Known[RayHea
         return Known[RayHead](value=RayHead.model_validate({**got, **servers, "stopped": stopped, "last_words": clean}), source=source)
     except TransportError as e:
         return Unknown(reason=e.reason, detail=f"head node {host.name}: {e.detail}", source=source)
-    except (KeyError, TypeError, ValueError) as e:
+    except ODD_ANSWER as e:
         return Unknown(reason=UnknownReason.UNPARSABLE, detail=f"{type(e).__name__}: {e}"[:300], source=source)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 
 from runbooks.core.orchestrator_config import RunPodConfig
-from runbooks.core.reading import UnknownReason
+from runbooks.core.reading import ODD_ANSWER, UnknownReason
 from runbooks.core.redact import Redactor
 from runbooks.parsers.runpod import Pod, merge, parse_pod, parse_pods
 from runbooks.parsers.runpod_stock import TypeStock, Volume, parse_stock, parse_volumes
@@ -131,7 +131,7 @@ class RunPodClient:
         self._check(r.status_code, text, method, url)
         try:
             return json.loads(text) if text.strip() else None
-        except ValueError:
+        except (ValueError, RecursionError):
             raise TransportError(
                 UnknownReason.UNPARSABLE, f"not JSON: {self._redactor.text(text[:80])}", f"{method} {url}"
             ) from None
@@ -155,7 +155,7 @@ class RunPodClient:
     def _parse(self, parse: Any, data: Any, what: str) -> Any:
         try:
             return parse(data)
-        except (ValueError, KeyError, TypeError, AttributeError) as e:
+        except ODD_ANSWER as e:
             raise TransportError(UnknownReason.UNPARSABLE, f"{what}: {e}") from None
 
 
@@ -169,6 +169,6 @@ def _message(text: str) -> str:
     """The line in an event: plain, or JSON with a message."""
     try:
         data = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
     return str(data.get("message") or data.get("line") or data) if isinstance(data, dict) else str(data)

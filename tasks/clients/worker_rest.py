@@ -81,7 +81,7 @@ class RestDb:
             raise TransportError(UnknownReason.FAILED, f"HTTP {r.status_code}: {self._redactor.text(r.text[:200])}", self.shown)
         try:
             rows = r.json() if r.text.strip() else []
-        except ValueError:
+        except (ValueError, RecursionError):
             raise TransportError(UnknownReason.UNPARSABLE, "the answer is no JSON", self.shown) from None
         if not isinstance(rows, list):
             raise TransportError(UnknownReason.UNPARSABLE, "the answer is no list of rows", self.shown)

@@ -6,7 +6,7 @@ from typing import Any
 from runbooks.container.evidence import ContainerFacts, Mover
 from runbooks.core.args.containers import Moving, RecreateContainer, RestartApplication
 from runbooks.core.containers_config import ManagedContainer
-from runbooks.core.reading import Absent, Known, Source, Unknown, UnknownReason
+from runbooks.core.reading import ODD_ANSWER, Absent, Known, Source, Unknown, UnknownReason
 from runbooks.core.refusal import RefusalCode
 from tasks.context import ActionRefused, Context
 from tasks.remote.probe import run_probe
@@ -35,7 +35,7 @@ def read_work(context: Context, host: Host, it: ManagedContainer, c: ContainerFa
         return Known[tuple[Mover, ...]](value=movers, source=source)
     except TransportError as e:
         return Unknown(reason=e.reason, detail=e.detail, source=source)
-    except (KeyError, TypeError, ValueError) as e:
+    except ODD_ANSWER as e:
         return Unknown(reason=UnknownReason.UNPARSABLE, detail=f"{type(e).__name__}: {e}", source=source)
 
 

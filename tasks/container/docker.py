@@ -8,7 +8,7 @@ from typing import TypeVar
 from runbooks.container.evidence import ContainerFacts, Daemon, EngineEvent, Sibling
 from runbooks.container.parsers import docker as parse
 from runbooks.core.containers_config import ManagedContainer
-from runbooks.core.reading import Absent, Known, Source, Unknown, UnknownReason
+from runbooks.core.reading import ODD_ANSWER, Absent, Known, Source, Unknown, UnknownReason
 from tasks.context import Context
 from tasks.transport.base import Host, TransportError
 
@@ -32,8 +32,8 @@ def ask(
         return Unknown(reason=UnknownReason.UNPARSABLE, detail="the output was cut", source=source)
     try:
         return Known(value=parser(done.out), source=source)
-    except (ValueError, KeyError, TypeError) as e:
-        return Unknown(reason=UnknownReason.UNPARSABLE, detail=f"{type(e).__name__}: {e}", source=source)
+    except ODD_ANSWER as e:
+        return Unknown(reason=UnknownReason.UNPARSABLE, detail=context.redactor.text(f"{type(e).__name__}: {e}")[:300], source=source)
 
 
 def read_container(context: Context, host: Host, it: ManagedContainer) -> Known[ContainerFacts] | Absent | Unknown:

@@ -9,7 +9,7 @@ from runbooks.container.others import PROJECT, labelled
 from runbooks.container.parsers.engine_error import refusal
 from runbooks.core.containers_config import ManagedContainer
 from runbooks.core.host_facts import Disk, Driver, EngineUnit, HostFacts, HostPath, KernelFault, KernelOom, Upgrade
-from runbooks.core.reading import Absent, Known, Source, Unknown, UnknownReason
+from runbooks.core.reading import ODD_ANSWER, Absent, Known, Source, Unknown, UnknownReason
 from tasks.context import Context
 from tasks.remote.probe import run_probe
 from tasks.transport.base import Host, TransportError
@@ -41,7 +41,7 @@ def read_host(context: Context, host: Host, it: ManagedContainer, c: ContainerFa
     except TransportError as e:
         unknown = Unknown(reason=e.reason, detail=e.detail, source=source)
         return HostReadings(unknown, unknown, unknown)
-    except (KeyError, TypeError, ValueError) as e:
+    except ODD_ANSWER as e:
         unknown = Unknown(reason=UnknownReason.UNPARSABLE, detail=f"{type(e).__name__}: {e}", source=source)
         return HostReadings(unknown, unknown, unknown)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from runbooks.container.before import Sample
 from runbooks.core.names import slug
-from runbooks.core.reading import Absent, Known, Source, Unknown, UnknownReason
+from runbooks.core.reading import ODD_ANSWER, Absent, Known, Source, Unknown, UnknownReason
 from tasks.installation import state_folder
 
 LINES = 720  # an hour at five seconds; the file holds at most twice as many
@@ -71,5 +71,5 @@ def _sample(line: str) -> Sample | None:
             memory_available_bytes=x["mem_available"], disk_free_bytes=x.get("disk_free") or {},
             own_memory_bytes=own.get("mem"), own_limit_bytes=own.get("limit"), own_cpu_s=own.get("cpu_s"),
         )  # fmt: skip
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except ODD_ANSWER:
         return None

@@ -8,7 +8,7 @@ from typing import Any
 
 from runbooks.core.fleet import Fleet
 from runbooks.core.launch_config import Launch
-from runbooks.core.reading import Absent, Known, Source, Unknown, UnknownReason
+from runbooks.core.reading import ODD_ANSWER, Absent, Known, Source, Unknown, UnknownReason
 from runbooks.core.redact import Redactor
 from runbooks.launch.evidence import (
     ConfigText,
@@ -189,7 +189,7 @@ def _versions(found: Any) -> tuple[dict[str, str], str]:
         return {}, f"{found['error']}: {found['what']}"
     try:
         data = json.loads(found["text"].splitlines()[-1])
-    except (ValueError, IndexError) as e:
+    except ODD_ANSWER as e:
         return {}, f"unparsable: {e}"
     return {k: str(v) for k, v in data.items() if v}, ""
 
@@ -200,7 +200,7 @@ def _interfaces(found: Any, source: Source) -> Known[tuple[Interface, ...]] | Un
     try:
         data = json.loads(found["text"])
         return Known[tuple[Interface, ...]](value=tuple(_interface(i) for i in data if i), source=source)
-    except (ValueError, KeyError, TypeError) as e:
+    except ODD_ANSWER as e:
         return Unknown(reason=UnknownReason.UNPARSABLE, detail=str(e), source=source)
 
 
@@ -213,7 +213,7 @@ def _interface(item: Mapping[str, Any]) -> Interface:
 def _routes(found: Any) -> tuple[str, ...]:
     try:
         return tuple(f"{r['dst']} {r['dev']}" for r in json.loads(found.get("text", "[]")) if r.get("dev"))
-    except (ValueError, KeyError, TypeError):
+    except ODD_ANSWER:
         return ()
 
 

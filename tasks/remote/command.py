@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TypeVar
 
-from runbooks.core.reading import Absent, Known, Source, Unknown, UnknownReason
+from runbooks.core.reading import ODD_ANSWER, Absent, Known, Source, Unknown, UnknownReason
 from runbooks.core.redact import Redactor
 from tasks.transport.base import CommandResult, Host, TransportError
 
@@ -32,7 +32,7 @@ def read(
     """`parse(stdout)` of `argv` on `host`, with its source (`at`: when, UTC). The parser gets redacted text.
 
     absent_if: a proof, or "" ; asked before anything else. absent_if_missing: the proof that a missing tool is.
-    A parser says that text makes no sense by raising ValueError, KeyError, IndexError or TypeError."""
+    A parser says that text makes no sense by raising one of ODD_ANSWER."""
     source = Source(command=shlex.join(redactor.argv(argv)), host=host.name, taken_at=at)
     try:
         done = host.run(argv, stdin=stdin, timeout_s=timeout_s, limit_bytes=limit_bytes)
@@ -55,7 +55,7 @@ def read(
 def _parsed(done: CommandResult, parse: Callable[[str], T], source: Source) -> Known[T] | Unknown:
     try:
         return Known(value=parse(done.out), source=source)
-    except (ValueError, KeyError, IndexError, TypeError) as e:
+    except ODD_ANSWER as e:
         detail = " ".join(str(e).split())[:300] or type(e).__name__
         return Unknown(reason=UnknownReason.UNPARSABLE, detail=detail, source=source)
 

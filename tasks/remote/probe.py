@@ -63,7 +63,7 @@ def _variables(data: Any) -> list[str]:
 def _answer(done: CommandResult, command: str) -> dict[str, Any]:
     try:
         found = json.loads(done.out)
-    except ValueError as e:
+    except (ValueError, RecursionError) as e:
         cut = "output was cut" if done.truncated else f"not JSON: {e}"
         raise TransportError(UnknownReason.UNPARSABLE, f"{cut}: {done.out[:200]!r}", command) from e
     if not isinstance(found, dict):

@@ -4,8 +4,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from runbooks.core.reading import Known, Source, Unknown, UnknownReason
+from runbooks.core.reading import ODD_ANSWER, Known, Source, Unknown, UnknownReason
 from runbooks.core.rendezvous_config import Rendezvous
+from runbooks.parsers.fields import given, listed
 from runbooks.rendezvous.evidence import EtcdFacts
 from runbooks.rendezvous.parsers.etcd_v2 import NotEtcd, RunKeys, dynamic_runs, legacy_runs, parse_tree
 from tasks.context import Context
@@ -46,16 +47,20 @@ def parse_facts(answer: Mapping[str, Any], place: Rendezvous, context: Context) 
     refused = _refusal(health) or _refusal(answer.get("dynamic", {}))
     if refused:
         return Unknown(reason=UnknownReason.DENIED, detail=refused, source=where)
+    says = _json(health).get("health")
+    if says not in ("true", "false", True, False):
+        detail = f"/health is not etcd's: HTTP {health.get('status')}: {str(health.get('body', ''))[:200]}"
+        return Unknown(reason=UnknownReason.UNPARSABLE, detail=detail, source=where)
     status = _json(answer.get("status"))
     v2, said = _v2(answer.get("dynamic", {}))
     facts = EtcdFacts(
         endpoint=place.etcd_endpoint,
-        healthy=health.get("status") == 200 and _json(health).get("health") in ("true", True),
+        healthy=health.get("status") == 200 and says in ("true", True),
         health=str(health.get("body", ""))[:300],
         version=str(_json(answer.get("version")).get("etcdserver", "")),
         v2=v2,
         v2_said=said,
-        alarms=_alarms(answer.get("alarms", {}), place, context),
+        alarms=_alarms(answer.get("alarms", {}), place, context, answer.get("gateway", "/v3")),
         db_bytes=int(status["dbSize"]) if str(status.get("dbSize", "")).isdecimal() else None,
         v3_keys=_v3_keys(answer.get("v3_keys", [])),
         fsync_p99_s=p99(answer.get("fsync", {})),
@@ -79,12 +84,17 @@ def _json(answer: Any) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+def _v3(answer: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The body of an answer of the v3 gateway, which leaves empty fields out but never the header; None: it is none."""
+    found = _json(answer) if answer.get("status") == 200 else {}
+    return found if isinstance(found.get("header"), dict) else None
+
+
 def _v3_keys(answers: list[Any]) -> int | None:
     """How many keys the v3 store has below torch's roots; None when it did not say."""
-    if not answers or any(a.get("status") != 200 for a in answers):
-        return None
-    counts = [str(_json(a).get("count", 0)) for a in answers]
-    return sum(map(int, counts)) if all(c.isdecimal() for c in counts) else None
+    found = [_v3(a) for a in answers]
+    counts = [str(f.get("count", 0)) for f in found if f is not None]
+    return sum(map(int, counts)) if answers and len(counts) == len(found) and all(c.isdecimal() for c in counts) else None
 
 
 def _v2(answer: Mapping[str, Any]) -> tuple[bool | None, str]:
@@ -97,15 +107,16 @@ def _v2(answer: Mapping[str, Any]) -> tuple[bool | None, str]:
     return (False, body[:200]) if answer.get("status") == 404 else (None, body[:200])
 
 
-def _alarms(answer: Mapping[str, Any], place: Rendezvous, context: Context) -> Known[tuple[str, ...]] | Unknown:
-    where = etcd_source(place, context, "/v3/maintenance/alarm", str(answer.get("body", "")))
+def _alarms(answer: Mapping[str, Any], place: Rendezvous, context: Context, gateway: str) -> Known[tuple[str, ...]] | Unknown:
+    where = etcd_source(place, context, f"{gateway}/maintenance/alarm", str(answer.get("body", "")))
     if answer.get("status") != 200:
         detail = str(answer.get("what") or answer.get("body", ""))[:200]
         return Unknown(reason=UnknownReason.FAILED, detail=detail, source=where)
-    listed = _json(answer).get("alarms", [])
-    if not isinstance(listed, list) or not all(isinstance(a, dict) for a in listed):
-        return Unknown(reason=UnknownReason.UNPARSABLE, detail="no list of alarms", source=where)
-    names = tuple(str(a.get("alarm")) for a in listed)
+    try:
+        found = listed(_v3(answer) or {"alarms": "no answer of etcd's gateway"}, "alarms")
+        names = tuple(given(a, "alarm", str) for a in found)
+    except ODD_ANSWER as e:
+        return Unknown(reason=UnknownReason.UNPARSABLE, detail=f"no list of alarms: {e}"[:200], source=where)
     return Known[tuple[str, ...]](value=names, source=where)
 
 

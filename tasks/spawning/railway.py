@@ -1,7 +1,7 @@
 """Reads the orchestrator's own side: deployment status, cycle lines, which variables are set. No value leaves here."""
 
 from runbooks.core.orchestrator_config import Orchestrator
-from runbooks.core.reading import Absent, Known, Source, Unknown
+from runbooks.core.reading import ODD_ANSWER, Absent, Known, Source, Unknown, UnknownReason
 from runbooks.parsers.ssh_key import describe_key_text, public_shape
 from runbooks.spawning.evidence import Variables
 from runbooks.spawning.parsers.orchestrator_log import OrchestratorLog, parse_orchestrator_log
@@ -38,7 +38,7 @@ def _deployed(
 ) -> tuple[Known[OrchestratorLog] | Absent | Unknown, Known[str] | Absent | Unknown]:
     try:
         deployment, status = client.deployment()
-    except (TransportError, KeyError, TypeError, IndexError) as e:
+    except (TransportError, *ODD_ANSWER) as e:
         no = _unknown(e, source)
         return no, no
     if not deployment:
@@ -46,14 +46,12 @@ def _deployed(
         return none, none
     try:
         text = context.redactor.text(client.log(deployment, LINES))
-    except (TransportError, KeyError, TypeError) as e:
+    except (TransportError, *ODD_ANSWER) as e:
         return _unknown(e, source), Known(value=status, source=source)
     return Known(value=parse_orchestrator_log(text, worker), source=source), Known(value=status, source=source)
 
 
 def _unknown(error: Exception, source: Source) -> Unknown:
-    from runbooks.core.reading import UnknownReason
-
     if isinstance(error, TransportError):
         return Unknown(reason=error.reason, detail=error.detail, source=source)
     return Unknown(reason=UnknownReason.UNPARSABLE, detail=f"the answer has another shape: {error}", source=source)
@@ -62,7 +60,7 @@ def _unknown(error: Exception, source: Source) -> Unknown:
 def _variables(client: RailwayClient, config: Orchestrator, source: Source) -> Known[Variables] | Unknown:
     try:
         found = client.variables()
-    except (TransportError, KeyError, TypeError) as e:
+    except (TransportError, *ODD_ANSWER) as e:
         return _unknown(e, source)
     return Known(value=describe_variables(found, config, sealed_of(client)), source=source)
 
@@ -71,7 +69,7 @@ def sealed_of(client: RailwayClient) -> tuple[str, ...] | None:
     """Variables that are set and whose value the platform gives to nobody. None: it does not say."""
     try:
         return client.sealed()
-    except (TransportError, KeyError, TypeError):
+    except (TransportError, *ODD_ANSWER):
         return None
 
 

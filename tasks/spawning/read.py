@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from runbooks.core.orchestrator_config import Orchestrator
-from runbooks.core.reading import NOT_RECORDED, Absent, Known, Source, Unknown, UnknownReason
+from runbooks.core.reading import NOT_RECORDED, ODD_ANSWER, Absent, Known, Source, Unknown, UnknownReason
 from runbooks.parsers.runpod import Phase, Pod, Runtime
 from runbooks.parsers.worker_rows import WorkerRow
 from runbooks.spawning.all_workers import SHARED
@@ -166,7 +166,7 @@ def asked(context: Context, host: str, command: str, ask: Callable[[], T]) -> Kn
         return Known(value=ask(), source=source)
     except TransportError as e:
         return Unknown(reason=e.reason, detail=e.detail, source=source)
-    except (KeyError, ValueError, TypeError) as e:
+    except ODD_ANSWER as e:
         return Unknown(reason=UnknownReason.UNPARSABLE, detail=f"{type(e).__name__}: {e}"[:300], source=source)
 
 

@@ -4,7 +4,7 @@ import os
 import re
 
 from runbooks.core.orchestrator_config import Orchestrator
-from runbooks.core.reading import Absent, Known, Source, Unknown, UnknownReason
+from runbooks.core.reading import ODD_ANSWER, Absent, Known, Source, Unknown, UnknownReason
 from runbooks.parsers.runpod_stock import TypeStock, Volume
 from runbooks.spawning.evidence import Stock
 from tasks.clients.railway import RailwayClient
@@ -25,7 +25,7 @@ def read_stock(context: Context, config: Orchestrator) -> Known[Stock] | Absent 
         asked = asked_for(context, config)
     except TransportError as e:
         return Unknown(reason=e.reason, detail=f"what the orchestrator asks for: {e.detail}", source=source)
-    except (KeyError, TypeError) as e:
+    except ODD_ANSWER as e:
         return Unknown(reason=UnknownReason.UNPARSABLE, detail=f"the variables' answer has another shape: {e}", source=source)
     if not asked["gpu_type"]:
         return Absent(

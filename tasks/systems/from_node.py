@@ -73,6 +73,8 @@ def _etcd(context: Context, host: Host, title: str, place: Rendezvous, fix: str)
     alarms = f"alarms {', '.join(etcd.alarms.value)}" if isinstance(etcd.alarms, Known) and etcd.alarms.value else ""
     if not etcd.healthy or alarms:
         yield told(title, "FAULT", f"{where}: {alarms or f'not healthy: {etcd.health}'}", fix)
+    elif isinstance(etcd.alarms, Unknown):
+        yield told(title, "note", f"{where}: says that it is healthy; its alarms could not be read: {etcd.alarms.why}")
     else:
         yield told(title, "ok", f"{where}: healthy; etcd {etcd.version}")
 

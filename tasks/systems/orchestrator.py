@@ -6,6 +6,7 @@ from functools import partial
 
 from runbooks.core.nightly import SystemCheck
 from runbooks.core.orchestrator_config import DatabaseConfig, Orchestrator, RailwayConfig, WorkerLogs
+from runbooks.core.reading import ODD_ANSWER
 from runbooks.parsers.ssh_key import describe_key_text, public_shape
 from tasks.clients.railway import RailwayClient
 from tasks.clients.runpod import NotFound, RunPodClient
@@ -47,7 +48,7 @@ def _asked(name: str, ask: Callable[[], str], fix: str) -> SystemCheck:
     except (TransportError, NotFound) as e:
         detail = e.why if isinstance(e, TransportError) else str(e)
         return told(name, "FAULT", detail, fix, silent=isinstance(e, TransportError) and e.reason in SILENT)
-    except (KeyError, ValueError, TypeError) as e:
+    except ODD_ANSWER as e:
         return told(name, "FAULT", f"unexpected answer: {type(e).__name__}: {e}", fix)
 
 

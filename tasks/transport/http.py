@@ -119,7 +119,7 @@ class HttpReader:
             raise TransportError(UnknownReason.FAILED, f"HTTP {status}: {self._redactor.text(text[:200])}", shown)
         try:
             body = json.loads(text) if text.strip() else None
-        except ValueError:
+        except (ValueError, RecursionError):
             raise TransportError(UnknownReason.UNPARSABLE, f"not JSON: {self._redactor.text(text[:80])}", shown) from None
         return Reply(status=status, url=shown, text=self._redactor.text(text), body=body)
 

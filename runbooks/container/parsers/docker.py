@@ -8,6 +8,7 @@ from typing import Any
 
 from runbooks.container.evidence import ContainerFacts, EngineEvent, HealthCheck, MountPoint, Sibling
 from runbooks.core.reading import Absent, Unknown, UnknownReason
+from runbooks.parsers.fields import given, listed
 
 _TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)\Z")
 _UNITS = {"B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -26,48 +27,56 @@ def parse_time(text: str | None) -> datetime | None:
 
 
 def parse_inspect(text: str, clean: Clean) -> tuple[ContainerFacts, ...]:
-    """Output of `inspect --type container`. Raises ValueError. `clean` takes secrets out of free text."""
+    """Output of `inspect --type container`. Raises one of ODD_ANSWER. `clean` takes secrets out of free text."""
     found = json.loads(text)
     if not isinstance(found, list) or not all(isinstance(x, dict) and "State" in x for x in found):
         raise ValueError("expected a list of containers")
     return tuple(_container(x, clean) for x in found)
 
 
+def _moment(x: Mapping[str, Any], name: str) -> datetime | None:
+    """A time that every engine gives; None is only its zero time, which means never."""
+    text = given(x, name, str)
+    if _TIME.match(text) is None:
+        raise ValueError(f"{name} is {text!r:.80}, which is no time")
+    return parse_time(text)
+
+
 def _container(x: Mapping[str, Any], clean: Clean) -> ContainerFacts:
-    state, config, host = x["State"], x.get("Config") or {}, x.get("HostConfig") or {}
-    health = state.get("Health") or {}
-    policy = host.get("RestartPolicy") or {}
+    state, config, host = x["State"], given(x, "Config", dict), given(x, "HostConfig", dict)
+    health = state.get("Health") or state.get("Healthcheck") or {}  # Podman's name up to 4.0
+    policy = given(host, "RestartPolicy", dict)
     return ContainerFacts(
-        id=x["Id"],
-        name=x["Name"].lstrip("/"),
-        status=state["Status"],
-        exit_code=state.get("ExitCode", 0),
-        oom_killed=bool(state.get("OOMKilled")),
+        id=given(x, "Id", str),
+        name=given(x, "Name", str).lstrip("/"),
+        status=given(state, "Status", str),
+        exit_code=given(state, "ExitCode", int),
+        oom_killed=given(state, "OOMKilled", bool),
         error=clean(state.get("Error") or ""),
-        created_at=parse_time(x.get("Created")),
-        started_at=parse_time(state.get("StartedAt")),
-        finished_at=parse_time(state.get("FinishedAt")),
-        pid=state.get("Pid") or 0,
+        created_at=_moment(x, "Created"),
+        started_at=_moment(state, "StartedAt"),
+        finished_at=_moment(state, "FinishedAt"),
+        pid=given(state, "Pid", int),
         restart_count=x.get("RestartCount") or 0,
-        restart_policy=policy.get("Name") or "no",
+        restart_policy=given(policy, "Name", str) or "no",  # Podman up to 4 writes ""
         restart_max=policy.get("MaximumRetryCount") or 0,
-        auto_remove=bool(host.get("AutoRemove")),
+        auto_remove=given(host, "AutoRemove", bool),
         entrypoint=tuple(clean(w) for w in _words(config.get("Entrypoint"))),
         command=tuple(clean(w) for w in _words(config.get("Cmd"))),
         image=config.get("Image") or "",
         image_id=x.get("Image") or "",
-        mounts=tuple(_mount(m) for m in x.get("Mounts") or ()),
-        devices=tuple(d["PathOnHost"] for d in host.get("Devices") or ()),
-        gpu_requests=len(host.get("DeviceRequests") or ()),
-        privileged=bool(host.get("Privileged")),
+        mounts=tuple(_mount(m) for m in listed(x, "Mounts")),
+        devices=tuple(d["PathOnHost"] for d in listed(host, "Devices")),
+        gpu_requests=len(listed(host, "DeviceRequests")),
+        privileged=given(host, "Privileged", bool),
         network_mode=host.get("NetworkMode") or "",
         shm_bytes=host.get("ShmSize") or 0,
         memory_limit_bytes=host.get("Memory") or 0,
         labels={k: clean(v) for k, v in (config.get("Labels") or {}).items()},
-        env_names=tuple(sorted(e.split("=", 1)[0] for e in config.get("Env") or ())),
+        env_names=tuple(sorted(e.split("=", 1)[0] for e in listed(config, "Env"))),
         health=health.get("Status") or "none",
         health_streak=health.get("FailingStreak") or 0,
-        health_log=tuple(_check(h, clean) for h in (health.get("Log") or ())[-5:]),
+        health_log=tuple(_check(h, clean) for h in listed(health, "Log")[-5:]),
     )
 
 
@@ -83,7 +92,7 @@ def _mount(m: Mapping[str, Any]) -> MountPoint:
         source=m.get("Source", ""),
         destination=m.get("Destination", ""),
         name=m.get("Name", "") or "",
-        rw=bool(m.get("RW", True)),
+        rw=given(m, "RW", bool),
         propagation=m.get("Propagation", "") or "",
     )
 
@@ -91,7 +100,7 @@ def _mount(m: Mapping[str, Any]) -> MountPoint:
 def _check(h: Mapping[str, Any], clean: Clean) -> HealthCheck:
     lines = [line for line in (h.get("Output") or "").splitlines() if line.strip()]
     return HealthCheck(
-        exit=h.get("ExitCode", 0),
+        exit=given(h, "ExitCode", int),
         ended_at=parse_time(h.get("End")),
         output=clean(lines[-1][:300]) if lines else "",
     )
@@ -144,14 +153,13 @@ def parse_df(text: str) -> dict[str, int]:
 
 
 def parse_version(text: str) -> tuple[str, bool]:
-    """Output of `version --format '{{json .}}'`: server version, and whether it is Podman behind the API."""
+    """Output of `version --format '{{json .}}'`: the engine's version, and whether it is Podman."""
     found = json.loads(text)
-    server = found.get("Server") or {}
-    parts = " ".join(str(c.get("Name", "")) for c in server.get("Components") or ())
-    version = server.get("Version") or ""
-    if not version:
-        raise ValueError("no server version")
-    return version, "podman" in parts.lower()
+    client, server = found.get("Client") or {}, found.get("Server") or {}
+    if not server and "OsArch" in client:
+        server = client  # Podman without a service: the client is the engine
+    parts = " ".join(str(c.get("Name", "")) for c in listed(server, "Components"))
+    return given(server, "Version", str), "podman" in parts.lower() or "OsArch" in server
 
 
 def parse_log(text: str, clean: Clean, keep: int = 40) -> tuple[str, ...]:

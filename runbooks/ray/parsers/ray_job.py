@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from runbooks.parsers.fields import given, listed
 from runbooks.parsers.ray import from_ms, rows
 from runbooks.ray.evidence import Actor, PlacementGroup, RayJob, Usage
 
@@ -18,8 +19,11 @@ def plain(text: str) -> str:
 
 
 def parse_jobs(text: str, clean: Clean) -> tuple[RayJob, ...]:
-    """`/api/jobs/`: submitted ones and bare drivers."""
-    return tuple(_job(x, clean) for x in json.loads(text))
+    """`/api/jobs/`: submitted ones and bare drivers. Raises one of ODD_ANSWER, as all of these do."""
+    found = json.loads(text)
+    if not isinstance(found, list):
+        raise ValueError("expected a list of jobs")
+    return tuple(_job(x, clean) for x in found)
 
 
 def _job(x: Mapping[str, Any], clean: Clean) -> RayJob:
@@ -44,7 +48,7 @@ def _job(x: Mapping[str, Any], clean: Clean) -> RayJob:
 
 def parse_logs(text: str, clean: Clean, keep: int = 200) -> tuple[str, ...]:
     """`/api/jobs/<id>/logs`: the last lines."""
-    lines = plain(json.loads(text).get("logs") or "").splitlines()
+    lines = plain(given(json.loads(text), "logs", str)).splitlines()
     return tuple(clean(line)[:500] for line in lines[-keep:] if line.strip())
 
 
@@ -90,7 +94,7 @@ def parse_groups(text: str) -> tuple[PlacementGroup, ...]:
             name=x.get("name") or "",
             state=x["state"],
             job_id=x.get("creator_job_id") or "",
-            bundles=tuple(_bundle(b) for b in x.get("bundles") or ()),
+            bundles=tuple(_bundle(b) for b in listed(x, "bundles")),
         )
         for x in rows(text)[0]
     )
@@ -102,10 +106,13 @@ def _bundle(x: Mapping[str, Any]) -> dict[str, float]:
 
 def parse_usage(text: str) -> Usage:
     """`/api/cluster_status`: used and total by resource. Raises KeyError while the monitor has not reported."""
-    report = json.loads(text)["data"]["clusterStatus"]["loadMetricsReport"]
-    usage = {k: (float(v[0]), float(v[1])) for k, v in report["usage"].items() if not k.startswith("node:")}
-    demands = [*(report.get("resourceDemand") or ()), *(report.get("pgDemand") or ())]
-    scaler = json.loads(text)["data"]["clusterStatus"].get("autoscalerReport") or {}
+    status = json.loads(text)["data"]["clusterStatus"]
+    report = status["loadMetricsReport"]
+    usage = {k: (float(used), float(total)) for k, (used, total) in report["usage"].items() if not k.startswith("node:")}
+    if not usage:
+        raise ValueError("the report names no resource")
+    demands = [*listed(report, "resourceDemand"), *listed(report, "pgDemand")]
+    scaler = status.get("autoscalerReport") or {}
     coming = [*(scaler.get("pendingNodes") or ()), *(scaler.get("pendingLaunches") or ())]
     words = tuple(json.dumps(c)[:100] for c in coming[:20])
     return Usage(usage=usage, demands=tuple(json.dumps(d)[:1000] for d in demands[:20]), coming=words)

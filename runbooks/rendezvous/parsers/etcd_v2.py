@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from runbooks.core.base import Frozen
+from runbooks.core.reading import ODD_ANSWER
 from runbooks.rendezvous.parsers.rdzv_state import DynamicState, decode_state
 from runbooks.rendezvous.parsers.safe_pickle import Unreadable
 
@@ -95,7 +96,7 @@ def parse_tree(text: str) -> tuple[Key, ...]:
         raise NotEtcd(f"no node in {text[:80]!r}")
     try:
         return tuple(_walk(data["node"]))
-    except (KeyError, TypeError, ValueError, AttributeError) as e:
+    except ODD_ANSWER as e:
         raise NotEtcd(f"not a node of etcd: {type(e).__name__}: {str(e)[:200]}") from e
 
 
@@ -229,5 +230,5 @@ def _legacy_state(key: Key | None) -> tuple[LegacyState | None, str]:
             participants=tuple(int(p) for p in data.get("participants", [])),
             waiting=int(data.get("num_workers_waiting", 0)),
         ), ""
-    except (ValueError, TypeError, KeyError, AttributeError) as e:
+    except ODD_ANSWER as e:
         return None, f"not the JSON that torch writes: {e}"[:200]

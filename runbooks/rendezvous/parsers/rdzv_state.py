@@ -112,7 +112,7 @@ def _member(value: Any) -> Member:
     fields = _record(value, "_NodeDesc")
     try:
         return Member(
-            addr=_exact(fields["addr"], str),
+            addr=_exact(fields["addr" if "addr" in fields else "fqdn"], str),  # torch 1.9 to 1.13 name it fqdn
             pid=_exact(fields["pid"], int),
             local_id=_exact(fields["local_id"], int),
         )

@@ -7,7 +7,7 @@ import json
 import sys
 from typing import Any
 
-from tasks.rendezvous.probes.rdzv_http import call, v3_client
+from tasks.rendezvous.probes.rdzv_http import call, gateway, opener, v3_client
 
 WANTS = {"endpoint": "str", "tls": "dict", "auth": "dict?"}
 
@@ -25,19 +25,20 @@ def main() -> None:
     """Answer on standard output."""
     ask = json.loads(sys.argv[1])
     base = ask["endpoint"].rstrip("/")
+    base += gateway(call(opener(ask), "GET", base + "/version"))
     client = v3_client(ask, base)
     said, stopped = [], None  # type: list[str], Any
     try:
-        before = post(client, base, "/v3/maintenance/status", {})
-        alarms = post(client, base, "/v3/maintenance/alarm", {"action": "GET"}).get("alarms", [])
+        before = post(client, base, "/maintenance/status", {})
+        alarms = post(client, base, "/maintenance/alarm", {"action": "GET"}).get("alarms", [])
         revision = before["header"]["revision"]
-        post(client, base, "/v3/kv/compaction", {"revision": revision, "physical": True})
+        post(client, base, "/kv/compaction", {"revision": revision, "physical": True})
         said.append("compacted to revision %s" % revision)
-        post(client, base, "/v3/maintenance/defragment", {})
-        after = post(client, base, "/v3/maintenance/status", {})
+        post(client, base, "/maintenance/defragment", {})
+        after = post(client, base, "/maintenance/status", {})
         said.append("database %s -> %s bytes" % (before.get("dbSize"), after.get("dbSize")))
         for alarm in [a for a in alarms if a.get("alarm") == "NOSPACE"]:
-            post(client, base, "/v3/maintenance/alarm", dict(alarm, action="DEACTIVATE"))
+            post(client, base, "/maintenance/alarm", dict(alarm, action="DEACTIVATE"))
             said.append("alarm NOSPACE of member %s switched off" % alarm.get("memberID"))
     except (OSError, ValueError, KeyError) as e:
         stopped = str(e)

@@ -1,7 +1,7 @@
 """Reads etcd: health, version, alarms, sizes, disk latency, and every key of torch's two backends. Changes nothing.
 
 Argument: endpoint, tls, auth {ca, cert, key}, prefix (backend etcd), keys_only (skip health),
-health_only (skip keys). Answer: raw bodies by name.
+health_only (skip keys). Answer: raw bodies by name, and the path of the v3 gateway.
 """
 
 import base64
@@ -10,7 +10,7 @@ import re
 import sys
 from typing import Any
 
-from tasks.rendezvous.probes.rdzv_http import BadAccess, call, key_url, opener, v3_client
+from tasks.rendezvous.probes.rdzv_http import BadAccess, call, gateway, key_url, opener, v3_client
 
 ROOTS = ("/torch/elastic/", "/torchelastic/")
 TREES = {"dynamic": "/torch/elastic/rendezvous", "store": "/torch/elastic/store"}
@@ -33,11 +33,13 @@ def about(ask: "dict[str, Any]", client: "Any", base: str) -> "dict[str, Any]":
     """Health, version, and where it is healthy enough to answer them: alarms, size, disk latency."""
     answer: "dict[str, Any]" = {"health": call(client, "GET", base + "/health")}
     if "error" not in answer["health"]:
-        v3 = v3_client(ask, base)
         answer["version"] = call(client, "GET", base + "/version")
-        answer["alarms"] = call(v3, "POST", base + "/v3/maintenance/alarm", body={"action": "GET"})
-        answer["status"] = call(v3, "POST", base + "/v3/maintenance/status", body={})
-        answer["v3_keys"] = [call(v3, "POST", base + "/v3/kv/range", body=counting(root)) for root in ROOTS]
+        answer["gateway"] = gateway(answer["version"])
+        at = base + answer["gateway"]
+        v3 = v3_client(ask, at)
+        answer["alarms"] = call(v3, "POST", at + "/maintenance/alarm", body={"action": "GET"})
+        answer["status"] = call(v3, "POST", at + "/maintenance/status", body={})
+        answer["v3_keys"] = [call(v3, "POST", at + "/kv/range", body=counting(root)) for root in ROOTS]
         answer["fsync"] = fsync(call(client, "GET", base + "/metrics").get("body", ""))
     return answer
 

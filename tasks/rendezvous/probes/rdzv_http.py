@@ -4,6 +4,7 @@ import base64
 import http.client
 import json
 import os
+import re
 import socket
 import ssl
 import time
@@ -14,6 +15,7 @@ from typing import Any
 
 LARGEST = 64 << 20  # store keys have no time to live: a tree grows with every run
 PATIENCE_S = 20  # for a whole answer; the time-out of a socket starts anew with every byte
+GATEWAYS = {"3.0": "/v3alpha", "3.1": "/v3alpha", "3.2": "/v3alpha", "3.3": "/v3beta"}  # by etcd's version; /v3 since 3.4
 
 
 class NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -60,13 +62,19 @@ def password(auth: "dict[str, Any]") -> str:
         raise BadAccess("the password file %s: %s" % (auth["password_file"], e)) from e
 
 
-def v3_client(ask: "dict[str, Any]", base: str) -> "urllib.request.OpenerDirector":
-    """A client for the v3 gateway, which wants a token in place of a password."""
+def gateway(version: "dict[str, Any]") -> str:
+    """The path of the v3 gateway, by etcd's answer about its version."""
+    found = re.search(r'"etcdserver":\s*"(\d+\.\d+)\.', version.get("body", ""))
+    return GATEWAYS.get(found.group(1) if found else "", "/v3")
+
+
+def v3_client(ask: "dict[str, Any]", v3: str) -> "urllib.request.OpenerDirector":
+    """A client for the v3 gateway at `v3`, which wants a token in place of a password."""
     client, auth = opener(ask), ask.get("auth")
     if auth:
         client.addheaders = []
         body = {"name": auth["user"], "password": password(auth)}
-        answer = call(client, "POST", base + "/v3/auth/authenticate", body=body)
+        answer = call(client, "POST", v3 + "/auth/authenticate", body=body)
         if answer.get("status") == 200:
             client.addheaders = [("Authorization", json.loads(answer["body"])["token"])]
     return client
