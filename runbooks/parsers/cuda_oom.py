@@ -23,7 +23,7 @@ UNIT = {
     "gb": 10**9,
 }
 BESIDE_TORCH = 4 << 30  # a process holds a context, cuBLAS and NCCL beside what torch reserves: 0.5 to 3 GiB were seen
-SIZE = r"(-?[\d.]+)\s*(bytes|[KMGT]iB|[KMG]B)"
+SIZE = r"(-?\d{1,20}(?:\.\d{1,20})?)\s*(bytes|[KMGT]iB|[KMG]B)"
 TRIED = re.compile(rf"out of memory\. Tried to allocate {SIZE}", re.IGNORECASE)
 ASKED = re.compile(rf"tried to allocate {SIZE}", re.IGNORECASE)
 OLD = re.compile(
