@@ -106,19 +106,17 @@ def number(text: str) -> float | None:
 
 def whole(text: str) -> int | None:
     """`number` as an int."""
-    value = number(text)
-    return None if value is None else int(value)
+    return None if (value := number(text)) is None else int(value)
 
 
 def mebibytes(text: str) -> int | None:
     """`9203 MiB` in bytes."""
-    value = number(text)
-    return None if value is None else int(value * MIB)
+    return None if (value := number(text)) is None else int(value * MIB)
 
 
 def throttle_names(text: str) -> tuple[str, ...]:
     """Names of the bits of a `0x…` mask; unknown bits keep their number."""
-    if not text.strip().lower().startswith("0x"):
+    if not re.fullmatch(r"0[xX][0-9a-fA-F]{1,16}", text.strip()):
         return ()
     mask = int(text.strip(), 16)
     return tuple(REASONS.get(1 << b, f"bit {b}") for b in range(mask.bit_length()) if mask >> b & 1)
@@ -166,8 +164,10 @@ def parse_pmon(text: str) -> Known[tuple[PmonRow, ...]] | Unknown:
     if header is None:
         return Unknown(reason=UnknownReason.UNPARSABLE, detail="no `# gpu` header line")
     lines = [x.split(None, len(header) - 1) for x in text.splitlines() if x.strip() and x[0] not in "#$"]
-    rows = [dict(zip(header, x, strict=False)) for x in lines]
-    return Known[tuple[PmonRow, ...]](value=tuple(_pmon_row(r) for r in rows if r.get("pid", "").isdecimal()))
+    rows = [r for x in lines if (r := dict(zip(header, x, strict=False))).get("pid", "").isdecimal()]
+    if not all(r["gpu"].isdecimal() for r in rows):
+        return Unknown(reason=UnknownReason.UNPARSABLE, detail="a process on a GPU whose number cannot be read")
+    return Known[tuple[PmonRow, ...]](value=tuple(_pmon_row(r) for r in rows))
 
 
 def parse_process_table(text: str) -> Known[tuple[AppRow, ...]] | Unknown:

@@ -146,6 +146,7 @@ def _runtime(d: dict[str, Any]) -> tuple[Runtime, str, int | None, float | None]
     return Runtime.THERE, "", None, up
 
 
+_PORT = re.compile(r"\d+(?:-\d+)?/[A-Za-z]+")
 _STOPS: dict[str, tuple[str, ...]] = {
     StoppedBy.OUTBID: ("stuck-spawning/outbid",),
     StoppedBy.CREDIT: ("stuck-spawning/out-of-credit",),
@@ -161,10 +162,11 @@ def _stop(change: str, status: str) -> tuple[StoppedBy, bool]:
 
 
 def _wants(ports: Any) -> bool | None:
-    if ports is None:
+    """Whether port 22 is among what is asked for, a list or text with commas; None where that cannot be read."""
+    named = [p.strip() for p in ports.split(",") if p.strip()] if isinstance(ports, str) else ports
+    if not isinstance(named, list) or not all(isinstance(p, str) and _PORT.fullmatch(p) for p in named):
         return None
-    listed = ports.split(",") if isinstance(ports, str) else list(ports)
-    return any(str(p).strip().lower() == "22/tcp" for p in listed)
+    return "22/tcp" in (p.lower() for p in named)
 
 
 def _int(x: Any) -> int | None:

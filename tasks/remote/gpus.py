@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runbooks.core.gpu_set import Gpu, GpuError, GpuProcess, GpuSample, GpuSet, RowRemap
-from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
+from runbooks.core.reading import ODD_ANSWER, Absent, Known, Unknown, UnknownReason
 from runbooks.parsers.nvidia_smi import GPU_FIELDS, throttle_names
 from tasks.context import Context
 from tasks.remote.amd_gpus import read_amd_gpus
@@ -212,7 +212,10 @@ def _by_smi(context: Context, presence: Presence, window_s: float, samples: int)
         return Unknown(reason=UnknownReason.TIMED_OUT, detail=detail, source=source(context, command))
     last = got["queries"][-1]
     at = source(context, command, last["out"])
-    found = gpu_set(got, None if presence.pci is None else len(presence.pci), presence.container)
+    try:
+        found = gpu_set(got, None if presence.pci is None else len(presence.pci), presence.container)
+    except ODD_ANSWER as e:
+        return Unknown(reason=UnknownReason.UNPARSABLE, detail=f"{type(e).__name__}: {e}"[:300], source=at)
     if isinstance(found, Known):
         nothing = not found.value.gpus and not presence.pci and [e.error for e in found.value.errors] == [NO_DEVICES]
         return (

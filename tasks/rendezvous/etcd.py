@@ -6,7 +6,7 @@ from typing import Any
 
 from runbooks.core.reading import ODD_ANSWER, Known, Source, Unknown, UnknownReason
 from runbooks.core.rendezvous_config import Rendezvous
-from runbooks.parsers.fields import given, listed
+from runbooks.parsers.fields import given
 from runbooks.rendezvous.evidence import EtcdFacts
 from runbooks.rendezvous.parsers.etcd_v2 import NotEtcd, RunKeys, dynamic_runs, legacy_runs, parse_tree
 from tasks.context import Context
@@ -113,8 +113,8 @@ def _alarms(answer: Mapping[str, Any], place: Rendezvous, context: Context, gate
         detail = str(answer.get("what") or answer.get("body", ""))[:200]
         return Unknown(reason=UnknownReason.FAILED, detail=detail, source=where)
     try:
-        found = listed(_v3(answer) or {"alarms": "no answer of etcd's gateway"}, "alarms")
-        names = tuple(given(a, "alarm", str) for a in found)
+        found = _v3(answer) or {"alarms": "no answer of etcd's gateway"}
+        names = tuple(given(a, "alarm", str) for a in given({"alarms": []} | found, "alarms", list))
     except ODD_ANSWER as e:
         return Unknown(reason=UnknownReason.UNPARSABLE, detail=f"no list of alarms: {e}"[:200], source=where)
     return Known[tuple[str, ...]](value=names, source=where)

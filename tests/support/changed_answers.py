@@ -67,14 +67,20 @@ def changed_json(text: str) -> Iterator[tuple[str, str]]:
 def changed_text(text: str) -> Iterator[tuple[str, str]]:
     """A table or log with one line or one cell wrong; cells are what stands between commas, or else between blanks."""
     yield "nothing", ""
-    lines = text.splitlines(keepends=True)
+    lines = text.splitlines()
     for i, line in enumerate(lines):
-        yield f"line {i} missing", "".join((*lines[:i], *lines[i + 1 :]))
-        yield f"line {i} cut", "".join((*lines[:i], line[: len(line) // 2] + "\n", *lines[i + 1 :]))
-        mark = ", " if ", " in line else " "
-        cells = line.rstrip("\n").split(mark)
-        for k, cell in enumerate(cells):
-            for new in ("", "[N/A]", "odd") if cell.strip() else ():
-                yield f"line {i}, cell {k}: {new!r}", "".join((*lines[:i], mark.join((*cells[:k], new, *cells[k + 1 :])) + "\n", *lines[i + 1 :]))
-        if mark == ", ":
-            yield f"line {i}, last cell missing", "".join((*lines[:i], mark.join(cells[:-1]) + "\n", *lines[i + 1 :]))
+        for what, new in _changed_line(line):
+            yield f"line {i}, {what}", "\n".join((*lines[:i], *new, *lines[i + 1 :])) + "\n"
+
+
+def _changed_line(line: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """(what is wrong, what stands there instead: no line or one)."""
+    yield "missing", ()
+    yield "cut", (line[: len(line) // 2],)
+    mark = ", " if ", " in line else " "
+    cells = line.split(mark)
+    for k, cell in enumerate(cells):
+        for new in ("", "[N/A]", "odd") if cell.strip() else ():
+            yield f"cell {k}: {new!r}", (mark.join((*cells[:k], new, *cells[k + 1 :])),)
+    if mark == ", ":
+        yield "last cell missing", (mark.join(cells[:-1]),)

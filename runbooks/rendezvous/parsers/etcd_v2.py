@@ -9,6 +9,7 @@ from typing import Any
 
 from runbooks.core.base import Frozen
 from runbooks.core.reading import ODD_ANSWER
+from runbooks.parsers.fields import given
 from runbooks.rendezvous.parsers.rdzv_state import DynamicState, decode_state
 from runbooks.rendezvous.parsers.safe_pickle import Unreadable
 
@@ -104,7 +105,7 @@ def _walk(node: dict[str, Any]) -> list[Key]:
     found, todo = [], [node]
     while todo:
         item = todo.pop()
-        children = item.get("nodes") or []
+        children = given(item, "nodes", list) if "nodes" in item else []  # an empty directory has none
         if item.get("key") or not children:
             found.append(_key(item))
         todo.extend(reversed(children))
@@ -112,10 +113,12 @@ def _walk(node: dict[str, Any]) -> list[Key]:
 
 
 def _key(item: dict[str, Any]) -> Key:
+    """A node: a directory says so, and anything else has a value."""
+    folder = given(item, "dir", bool) if "dir" in item else False
     return Key(
         key=item["key"],
-        dir=bool(item.get("dir")),
-        value=item.get("value"),
+        dir=folder,
+        value=item.get("value") if folder else given(item, "value", str),
         ttl_s=item.get("ttl"),
         modified=int(item["modifiedIndex"]),
         created=int(item.get("createdIndex", 0)),
