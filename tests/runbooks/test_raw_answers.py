@@ -112,13 +112,31 @@ def _dead(text: str) -> str:
     return json.dumps([found | {"State": found["State"] | ended | {"FinishedAt": "2026-03-02T11:59:00.5Z"}}])
 
 
+def _of_engine(parse: Callable[[str], Any], text: str) -> Any:
+    return ask(CONTEXT, Printing(text), ("docker", "asked"), parse)
+
+
+def _one_line(text: str) -> Iterator[tuple[str, str]]:
+    """One object a line."""
+    lines = text.splitlines()
+    for i, line in enumerate(lines):
+        for what, new in changed_json(line):
+            yield f"{i}.{what}", "\n".join((*lines[:i], new, *lines[i + 1 :]))
+
+
 def container_worlds() -> Iterator[World]:
     base = ContainerEvidence.model_validate(containers.BASE)
-    judge = partial(_judge, "container-death", base, field="container")
+    judge, by_events = (partial(_judge, "container-death", base, field=f) for f in ("container", "events"))
     for r in recordings():
         if r.file == "docker_inspect.yaml":
             yield World(f"inspect, {r.version}", r.text, changed_json, _inspected, judge)
             yield World(f"inspect, {r.version}, killed", _dead(r.text), changed_json, _inspected, judge)
+        elif r.file == "docker_events.yaml":
+            yield World(f"events, {r.version}", r.text, _one_line, partial(_of_engine, docker.parse_events), by_events)
+        elif r.file == "docker_df.yaml":
+            yield World(f"df, {r.version}", r.text, _one_line, partial(_of_engine, docker.parse_df), nobody)
+        elif r.file == "docker_version.yaml":
+            yield World(f"version, {r.version}", r.text, changed_json, partial(_of_engine, docker.parse_version), nobody)
 
 
 # --- Ray ---

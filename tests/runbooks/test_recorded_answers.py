@@ -32,7 +32,7 @@ HERE: dict[str, Iterable[str]] = {  # by what is read: the recordings that stand
 RECORDED = {  # by what is read: what this project recorded itself, and where that is read
     "every query of nvidia-smi, driver 580.159": "tests/data/h100",
     "Ray's answers and messages, 2.60.0 as head": "tests/tasks/ray, tests/data/ray",
-    "docker inspect and events, Docker 28 and the Podman of this machine": "tests/tasks/container",
+    "every answer of a container engine, Docker 20.10.24 and Podman 4.3.1 as Debian 12 has them": "tests/tasks/container",
     "etcd 3.4, whole": "tests/tasks/rendezvous",
     "sshd 9.2, whole": "tests/tasks/ssh",
     "rendezvous states of torch 2.13": "tests/runbooks/rendezvous/test_decoder.py",

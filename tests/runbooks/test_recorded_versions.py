@@ -1,11 +1,8 @@
 """Texts of other programs as their versions really wrote them, each with its source: the same meaning out of each.
 
-Recordings are cut to the lines and elements that are read. Torch's stand in test_cuda_oom_versions.py, an H100's in test_nvidia_smi.py;
-the real Docker 28, Ray 2.60, etcd 3.4 and sshd 9.2 are read in tests/tasks.
+Recordings are cut to the lines and elements that are read. Whole answers stand in tests/data/versions, which also has the table of every
+version that is recorded, of what this project recorded itself, and of what could not be had.
 
-Not had, so not here: a whole `docker inspect` of an older version (only State.Error, whose form changed), and one whose source names
-Docker 24 to 27; a line of sshd 6 or 10 whose source names the version; Ray's answers about actors and nodes before 2.60; any answer of
-etcd 3.6, or of 3.0, 3.2 and 3.3.
 Known and not read: an "Accepted publickey" of sshd up to 6.7, which gives an MD5 fingerprint that nothing here can be held against.
 """
 

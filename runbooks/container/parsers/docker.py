@@ -120,23 +120,29 @@ def siblings_of(found: tuple[ContainerFacts, ...], but: str) -> tuple[Sibling, .
 
 
 def parse_events(text: str) -> tuple[EngineEvent, ...]:
-    """Output of `events --format '{{json .}}'`: one object a line, Docker's and Podman's spelling."""
+    """Output of `events --format '{{json .}}'`: one object a line, Docker's and Podman's spelling. Raises one of ODD_ANSWER."""
     return tuple(_event(json.loads(line)) for line in text.splitlines() if line.strip())
 
 
 def _event(x: Mapping[str, Any]) -> EngineEvent:
     attributes = (x.get("Actor") or {}).get("Attributes") or x.get("Attributes") or {}
-    code = attributes.get("exitCode", attributes.get("containerExitCode"))
-    nano = x.get("timeNano") or x.get("TimeNano") or 0
-    seconds = nano / 1e9 if nano else float(x.get("time") or 0)
+    code = attributes.get("exitCode", attributes.get("containerExitCode", x.get("ContainerExitCode")))
+    action = x.get("Action") or x.get("status") or given(x, "Status", str)
     return EngineEvent(
-        at=datetime.fromtimestamp(seconds, UTC),
-        action=x.get("Action") or x.get("status") or x.get("Status") or "",
+        at=_happened(x),
+        action="die" if action == "died" else action,  # Podman's own word for it
         id=(x.get("Actor") or {}).get("ID") or x.get("id") or x.get("ID") or "",
         name=attributes.get("name") or x.get("Name") or "",
         exit_code=int(code) if code not in (None, "") else None,
         signal=str(attributes.get("signal") or ""),
     )
+
+
+def _happened(x: Mapping[str, Any]) -> datetime:
+    """When: Docker's nanoseconds or seconds since 1970, Podman's RFC 3339."""
+    if "Time" in x and (at := _moment(x, "Time")):
+        return at
+    return datetime.fromtimestamp(given(x, "timeNano", int) / 1e9 if "timeNano" in x else given(x, "time", int), UTC)
 
 
 def parse_size(text: str) -> int | None:
@@ -148,8 +154,9 @@ def parse_size(text: str) -> int | None:
 def parse_df(text: str) -> dict[str, int]:
     """Output of `system df --format '{{json .}}'`: reclaimable bytes by type (Images, Build Cache …)."""
     rows = [json.loads(line) for line in text.splitlines() if line.strip()]
-    sizes = {row["Type"]: parse_size(row.get("Reclaimable", "")) for row in rows}
-    return {name: size for name, size in sizes.items() if size is not None}
+    sizes = {row["Type"]: row["Reclaimable"] for row in rows}  # Podman by itself gives bytes
+    found = {name: size if isinstance(size, int) else parse_size(size) for name, size in sizes.items()}
+    return {name: size for name, size in found.items() if size is not None}
 
 
 def parse_version(text: str) -> tuple[str, bool]:
