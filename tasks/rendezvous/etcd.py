@@ -84,15 +84,18 @@ def _json(answer: Any) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _v3(answer: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The body of an answer of the v3 gateway, which leaves empty fields out but never the header; None: it is none."""
-    found = _json(answer) if answer.get("status") == 200 else {}
-    return found if isinstance(found.get("header"), dict) else None
+def _v3(answer: Mapping[str, Any], *fields: str) -> dict[str, Any] | None:
+    """The body of an answer of the v3 gateway with such fields, each of which it leaves out where it is empty; None: it is none."""
+    try:
+        found = json.loads(answer["body"]) if answer.get("status") == 200 else None
+    except ODD_ANSWER:
+        return None
+    return found if isinstance(found, dict) and not found.keys() - {"header", *fields} else None
 
 
 def _v3_keys(answers: list[Any]) -> int | None:
     """How many keys the v3 store has below torch's roots; None when it did not say."""
-    found = [_v3(a) for a in answers]
+    found = [_v3(a, "count", "kvs", "more") for a in answers]
     counts = [str(f.get("count", 0)) for f in found if f is not None]
     return sum(map(int, counts)) if answers and len(counts) == len(found) and all(c.isdecimal() for c in counts) else None
 
@@ -112,8 +115,10 @@ def _alarms(answer: Mapping[str, Any], place: Rendezvous, context: Context, gate
     if answer.get("status") != 200:
         detail = str(answer.get("what") or answer.get("body", ""))[:200]
         return Unknown(reason=UnknownReason.FAILED, detail=detail, source=where)
+    found = _v3(answer, "alarms")
+    if found is None:
+        return Unknown(reason=UnknownReason.UNPARSABLE, detail="not an answer of etcd's gateway", source=where)
     try:
-        found = _v3(answer) or {"alarms": "no answer of etcd's gateway"}
         names = tuple(given(a, "alarm", str) for a in given({"alarms": []} | found, "alarms", list))
     except ODD_ANSWER as e:
         return Unknown(reason=UnknownReason.UNPARSABLE, detail=f"no list of alarms: {e}"[:200], source=where)

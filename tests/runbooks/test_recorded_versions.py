@@ -281,6 +281,22 @@ SSHD |= {
         "Jul 10 12:29:11 iZ2ze5f4ne9xf8n3h5Z sshd[8020]: userauth_pubkey: signature algorithm ssh-rsa not in PubkeyAcceptedAlgorithms [preauth]",
         SshdMessage.ALGORITHM, "ssh-rsa", None,
     ),
+    "7.2, Ubuntu 16.04 (dev-sec/ansible-ssh-hardening#114)": (
+        "May 23 18:05:21 ubuntu-xenial sshd[26236]: User myuser not allowed because account is locked",
+        SshdMessage.LOCKED, "myuser", None,
+    ),
+    "7.2, Ubuntu 16.04, too many tries (the same)": (
+        "error: maximum authentication attempts exceeded for invalid user myuser from 10.0.2.2 port 59156 ssh2 [preauth]",
+        SshdMessage.TOO_MANY, "myuser", None,
+    ),
+    "8.0, CentOS 8 (scylladb/scylla-cluster-tests#2005)": (
+        "Apr 05 20:56:17 artifacts-centos8-jenkins-db-node-5cc29a94-0-1 sshd[1735]: drop connection #11 from [10.142.0.5]:51068 on [10.142.0.17]:22 past MaxStartups",
+        SshdMessage.MAX_STARTUPS, "10.142.0.5", None,
+    ),
+    "10.3 (jtesta/ssh-audit#349)": (
+        "sshd: drop connection #2 from [127.0.0.1]:40046 on [127.0.0.1]:22 penalty: connections without attempting authentication",
+        SshdMessage.PENALTY, "127.0.0.1", 1,
+    ),
     "9.8 and later, which names sshd-session (a log of 2026-08-04)": (
         "2026-08-04T17:40:02 sshd-session[1893]: userauth_pubkey: signature algorithm ssh-rsa not in PubkeyAcceptedAlgorithms [preauth]",
         SshdMessage.ALGORITHM, "ssh-rsa", None,

@@ -76,7 +76,7 @@ def test_with_certificate_and_user_a_dead_run_is_cleared(
         evidence, d = ask(where, folder)
         assert slugs(d) == ["closed-round"], d
         assert evidence.etcd.kind == "known"
-        assert evidence.etcd.value.alarms.kind == "known"
+        assert evidence.etcd.value.alarms.kind == "known", evidence.etcd.value.alarms
         assert evidence.etcd.value.db_bytes
     context = fast(context_of(where, folder / "reports", "t/job"))
     args = {"rendezvous": "t", "endpoint": etcd.url}

@@ -29,7 +29,7 @@ from tests.deployments.test_cli import call
 from tests.support.silent_servers import hanging, serving
 
 NODE = {"name": "n", "local": True}
-ETCD = {"/health": '{"health":"true"}', "/version": '{"etcdserver":"3.5.9"}', "/v3/maintenance/alarm": '{"header":{}}'}
+ETCD = {"/health": '{"health":"true"}', "/version": '{"etcdserver":"3.5.9"}', "/v3/maintenance/alarm": "{}"}
 
 
 def fleet(**sections: Any) -> Fleet:
@@ -141,7 +141,7 @@ def test_a_leader_that_answers_is_not_yet_well(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize(
     ("health", "alarm", "says"),
-    [('{"health":"false"}', '{"header":{}}', "not healthy"), ('{"health":"true"}', '{"header":{},"alarms":[{"alarm":"NOSPACE"}]}', "alarms NOSPACE")],
+    [('{"health":"false"}', "{}", "not healthy"), ('{"health":"true"}', '{"alarms":[{"alarm":"NOSPACE"}]}', "alarms NOSPACE")],
 )
 def test_an_etcd_that_answers_is_not_yet_well(health: str, alarm: str, says: str) -> None:
     with paged(ETCD | {"/health": health, "/v3/maintenance/alarm": alarm}) as etcd:
