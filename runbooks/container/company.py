@@ -24,11 +24,11 @@ def _at_work(e: Evidence) -> Iterator[str]:
     probe = known(e.probe)
     if probe is not None and probe.exit == 0:
         yield f"its application answers the configured probe in {probe.seconds:.1f} s"
-    yield from (m.says for m in known(e.work) or () if m.pid)
+    yield from (m.says for m in known(e.work) or ())
     if isinstance(e.work, Unknown):
         yield f"whether somebody is at work was not read ({e.work.why})"
 
 
 def moving(e: Evidence) -> tuple[Moving, ...]:
     """Of whom it is known that they are at work: a person who chooses a plan all the same knows of them, and of nobody else."""
-    return tuple(Moving(pid=m.pid, start_ticks=m.start_ticks) for m in known(e.work) or () if m.pid)
+    return tuple(Moving(pid=m.pid, start_ticks=m.start_ticks) for m in known(e.work) or ())

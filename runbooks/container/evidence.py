@@ -5,7 +5,7 @@ from datetime import datetime
 from pydantic import Field
 
 from runbooks.container.before import Sample
-from runbooks.core.base import Frozen
+from runbooks.core.base import Frozen, ProcessId
 from runbooks.core.host_facts import Disk, HostFacts, KernelOom
 from runbooks.core.ray_view import RayHead, RayView
 from runbooks.core.reading import NOT_RECORDED, Reading
@@ -143,7 +143,7 @@ class ContainerInside(Frozen):
 class Mover(Frozen):
     """A process of the container that was at work while it was watched."""
 
-    pid: int  # on the host
+    pid: ProcessId  # on the host
     start_ticks: int
     says: str  # its command line and what it did, secrets replaced
 

@@ -2,7 +2,7 @@
 
 from pydantic import ConfigDict, Field
 
-from runbooks.core.base import Frozen
+from runbooks.core.base import Frozen, ProcessId
 from runbooks.core.reading import Reading
 
 
@@ -18,7 +18,7 @@ class GpuSample(Frozen):
 class GpuProcess(Frozen):
     """A process that holds memory of a GPU, as the driver names it (pid of the driver's namespace)."""
 
-    pid: int
+    pid: ProcessId
     used_bytes: int | None = None  # None: the driver does not say (MIG, containers)
     kind: str = "C"  # C compute, G graphics
     sm_percent: tuple[float, ...] = ()  # per-process SM utilisation samples

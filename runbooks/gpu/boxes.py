@@ -34,7 +34,7 @@ def boxes(view: GpuView, verdicts: tuple[GpuVerdict, ...], wanted: dict[str, set
         faulty = {p for v in verdicts if v.credible for p in v.pids}
         moves = [(p, words) for p in living(view, box) if (words := movement(view, p))]
         found.causes[box] = wanted[box]
-        found.moving[box] = tuple(Moving(pid=p.pid, start_ticks=p.start_ticks) for p, _ in moves if p.pid)
+        found.moving[box] = tuple(Moving(pid=p.pid, start_ticks=p.start_ticks) for p, _ in moves)
         at_work = tuple(f"pid {p.pid} ({p.command[:80]}) is at work: {words}" for p, words in moves if p.pid not in faulty)
         found.groups.append(Group(name=f"container {box[:12]}", members=(container(box),), ties=("one container",), at_work=at_work))
     return found

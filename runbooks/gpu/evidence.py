@@ -4,7 +4,7 @@ from datetime import datetime
 
 from pydantic import ConfigDict, Field
 
-from runbooks.core.base import Frozen
+from runbooks.core.base import Frozen, ProcessId
 from runbooks.core.gpu_set import GpuSet
 from runbooks.core.reading import NOT_RECORDED, Absent, Reading, Unknown, UnknownReason
 from runbooks.gpu.leader import LeaderView
@@ -16,7 +16,7 @@ ALL_HERE = Absent(proof="no process here names a run with more ranks than are he
 class Process(Frozen):
     """A process on the node: two looks, `window_s` apart."""
 
-    pid: int
+    pid: ProcessId
     start_ticks: int  # /proc/PID/stat field 22: with pid and boot id its identity
     age_s: float
     state: str  # at the second look: R S D T t Z X I
@@ -135,7 +135,7 @@ class ContainerGpu(Frozen):
 class InsideProcess(Frozen):
     """A process in a container that is of no job and on no GPU, over the window. None: not readable."""
 
-    pid: int
+    pid: ProcessId
     start_ticks: int
     command: str
     cpu_window_s: float

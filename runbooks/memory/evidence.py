@@ -69,7 +69,7 @@ class Evidence(Frozen):
     host: Reading[HostMemory] = NOT_RECORDED
     groups: Reading[tuple[MemoryGroup, ...]] = Field(NOT_RECORDED, title="cgroups")
     killed: Reading[tuple[HostOom, ...]] = Field(NOT_RECORDED, title="out-of-memory kills")
-    commands: Reading[dict[int, str]] = Field(NOT_RECORDED, title="command lines")  # pid -> of processes on the GPUs
+    commands: Reading[dict[int, str]] = Field(NOT_RECORDED, title="command lines")  # the driver's pid -> of those that surely are these
     job_match: tuple[str, ...] = ()  # patterns of the fleet's jobs
     setup: Setup = Setup()
     hands_off: bool = False

@@ -2,10 +2,12 @@
 
 from runbooks.core.host_facts import KernelOom
 from runbooks.core.reading import Absent, Known, Unknown, UnknownReason, value_or
+from runbooks.core.same_process import MACHINE, Numbered, Same, same_process
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.ray.errors import first_error
 from runbooks.ray.evidence import Actor, Evidence, LogFile, NodeLogs, RayJob
-from runbooks.ray.parsers.ray_log import worker_log
+from runbooks.ray.identity import actor_at, ip_of
+from runbooks.ray.parsers.ray_log import worker_logs
 from runbooks.ray.words import cause, known
 from runbooks.triage.text import meanings, says
 
@@ -56,11 +58,13 @@ def ooms_of(n: NodeLogs) -> tuple[KernelOom, ...]:
 
 def log_of(e: Evidence, actor: Actor) -> Known[LogFile] | Absent | Unknown:
     """The stderr file of the actor's process, on its node: absent where its node was read and has none."""
-    here = [n for n in node_logs(e) if n.ip == actor.ip]
+    here = [n for n in node_logs(e) if n.ip == ip_of(actor, e.nodes)]
     files = {f.path: f for n in here for f in files_of(n)}
-    found = files.get(worker_log(actor.pid, tuple(files)) if actor.pid else "")
-    if found is not None:
-        return found.lines if isinstance(found.lines, Unknown) else Known[LogFile](value=found)
+    found = [files[p] for p in worker_logs(actor.pid, actor.job_id, tuple(files))] if actor.pid else []
+    if len(found) > 1:
+        return Unknown(reason=UnknownReason.FAILED, detail=f"{len(found)} logs of this job are of a process with the number {actor.pid}")
+    if found:
+        return found[0].lines if isinstance(found[0].lines, Unknown) else Known[LogFile](value=found[0])
     lost = [n.logs for n in here] if here else list(e.node_logs)
     none = Unknown(reason=UnknownReason.NOT_ASKED, detail="the fleet file names no node of that address")
     unread = [x for x in lost if isinstance(x, Unknown)]
@@ -78,26 +82,38 @@ def _on_purpose(a: Actor) -> bool:
     return any(p in a.death_reason for p in PURPOSE) or says(a.death_message, "ray-job/stopped-on-purpose")
 
 
-def _kill(e: Evidence, a: Actor, window_s: float) -> tuple[KernelOom | None, bool]:
-    """The kernel's kill of that process, and whether it is surely that one: a number is given out again, so its time must fit too."""
-    kills = [k for n in node_logs(e) if n.ip == a.ip for k in ooms_of(n) if k.pid == a.pid]
-    if a.ended_at is None:
-        return (kills[-1] if kills else None), False
-    near = [k for k in kills if abs((k.at - a.ended_at).total_seconds()) <= window_s]
-    return (near[-1] if near else None), True
+def _kill(e: Evidence, a: Actor, window_s: float) -> tuple[KernelOom | None, Same]:
+    """The kernel's last kill that may be of that process, and whether it surely is. The kernel gives the machine's own numbers."""
+    found: dict[Same, KernelOom] = {}
+    for n in node_logs(e):
+        actor = actor_at(e, a, n)
+        for k in ooms_of(n) if actor else ():
+            killed = Numbered(pid=k.pid, host=n.ip, namespace=MACHINE, ended_s=k.at.timestamp())
+            found[same_process(actor, killed, window_s)] = k
+    best = next((s for s in (Same.YES, Same.UNKNOWN) if s in found), Same.NO)
+    return (None if best is Same.NO else found[best]), best
+
+
+def _open_kill(e: Evidence, a: Actor) -> tuple[str, ...]:
+    """What would decide whether a kill of that number was the actor's."""
+    here = [n for n in node_logs(e) if n.ip == ip_of(a, e.nodes)]
+    number = "when that actor died: the kill is of a process of that number"
+    inside = "whether Ray runs in a container there: the kernel log has the machine's own numbers"
+    return (*((number,) if a.ended_at is None else ()), *((inside,) if not here or here[0].namespace is None else ()))
 
 
 def _death(e: Evidence, a: Actor, window_s: float) -> Cause:
     log = log_of(e, a)
     lines = value_or(log.value.lines, ()) if isinstance(log, Known) else ()
     text = a.death_message
-    subject = f"{a.class_name} pid {a.pid} on {a.ip or a.node_id[:12] or 'an unknown node'}"
+    ip = ip_of(a, e.nodes)
+    subject = f"{a.class_name} {f'pid {a.pid}' if a.pid else 'without a process'} on {ip or a.node_id[:12] or 'an unknown node'}"
     error = first_error((*lines, *text.splitlines()))
-    kill, timed = _kill(e, a, window_s)
-    slug, sure = _kind(a, text, error, kill is not None and timed)
+    kill, same = _kill(e, a, window_s)
+    slug, sure = _kind(a, text, error, same is Same.YES)
     if isinstance(log, Unknown) and slug not in OF_RECORD and sure is Certainty.CONFIRMED:  # its log may name what came first
         sure = Certainty.LIKELY
-    if kill is not None and not timed and slug == "actor-failed":
+    if same is Same.UNKNOWN and slug == "actor-failed":
         slug, sure = "actor-out-of-memory", Certainty.LIKELY
     words = (
         f"kernel: {kill.text}" if kill else "",
@@ -108,9 +124,9 @@ def _death(e: Evidence, a: Actor, window_s: float) -> Cause:
     check = (
         ()
         if sure is Certainty.CONFIRMED
-        else ("when that actor died: the kill is of a process of that number",)
-        if kill is not None and not timed
-        else (f"the end of the worker's log of pid {a.pid} on {a.ip}", "the kernel log there")
+        else _open_kill(e, a)
+        if same is Same.UNKNOWN
+        else (f"the end of the worker's log of pid {a.pid} on {ip}", "the kernel log there")
     )
     return cause(slug, sure, subject, *words, decides=check)
 

@@ -3,9 +3,12 @@
 from typing import TYPE_CHECKING
 
 from runbooks.core.members import node
+from runbooks.core.reading import Known
+from runbooks.core.same_process import Same, same_process
 from runbooks.core.verdict import Group
 from runbooks.ray.actors import node_logs
-from runbooks.ray.evidence import Evidence, NodeLogs, WorkerActivity
+from runbooks.ray.evidence import Evidence, NodeLogs, RayJob, WorkerActivity
+from runbooks.ray.identity import actor_at, worker_at
 from runbooks.ray.words import known
 
 if TYPE_CHECKING:
@@ -25,10 +28,17 @@ def _job(e: Evidence, limits: "Limits") -> tuple[Group, ...]:
     job = known(e.job)
     if job is None:
         return ()
-    mine = {(a.ip, a.pid) for a in known(e.actors) or () if a.job_id and a.job_id == job.job_id and a.state == "ALIVE"}
-    busy = [a for n in node_logs(e) for a in _moving(n, limits) if (n.ip, a.pid) in mine]
+    busy = [w for n in e.node_logs if isinstance(n, Known) for w in _moving(n.value, limits) if _may_be_of(e, job, n, w)]
     name = f"job {job.submission_id}"
     return (Group(name=name, members=(name,), ties=("actors of one job",), at_work=_words(busy)),)
+
+
+def _may_be_of(e: Evidence, job: RayJob, n: Known[NodeLogs], w: WorkerActivity) -> bool:
+    """Whether that worker is one of the job's living actors, or nobody can tell: then it is not ended either."""
+    listed = e.actors.source.taken_at if isinstance(e.actors, Known) and e.actors.source else None
+    mine = [a for a in known(e.actors) or () if a.job_id and a.job_id == job.job_id and a.state == "ALIVE"]
+    named = [x for x in (actor_at(e, a, n.value, listed) for a in mine) if x is not None]
+    return any(same_process(x, worker_at(n, w), 0.0) is not Same.NO for x in named)
 
 
 def _moving(n: NodeLogs, limits: "Limits") -> list[WorkerActivity]:

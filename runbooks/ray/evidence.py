@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, ConfigDict, Field
 
-from runbooks.core.base import Frozen
+from runbooks.core.base import Frozen, MaybeProcessId, ProcessId
 from runbooks.core.halted import Halted
 from runbooks.core.host_facts import KernelOom
 from runbooks.core.ray_config import StartPhase
@@ -45,9 +45,9 @@ class Actor(Frozen):
     name: str = ""
     state: str  # DEPENDENCIES_UNREADY | PENDING_CREATION | ALIVE | RESTARTING | DEAD
     job_id: str = ""
-    pid: int = 0
+    pid: MaybeProcessId = None  # as its worker knows itself, in the PID namespace of its raylet; None: it was none yet
     node_id: str = ""
-    ip: str = ""
+    ip: str = ""  # by its death record, "" of one that lives
     death_reason: str = ""  # OOM, WORKER_DIED, NODE_DIED, OWNER_DIED, …
     death_message: str = ""  # secrets replaced
     resources: dict[str, float] = {}
@@ -91,7 +91,10 @@ class WorkerActivity(Frozen):
     """What a worker process did within the window."""
 
     node: str
-    pid: int
+    pid: ProcessId  # as the reader sees it
+    own_pid: MaybeProcessId = None  # as it knows itself, in its own PID namespace; None: not read
+    namespace: int | None = None  # inode of that namespace
+    age_s: float | None = None  # at the end of the window; None: an older record
     command: str
     cpu_s: float  # CPU seconds within the window
     read_bytes: int = 0  # within the window
@@ -108,6 +111,7 @@ class NodeLogs(Frozen):
     window_s: float
     raylet_age_s: float | None = None  # of raylet.out; None: there is none
     raylet_alive: bool | None = None
+    namespace: int | None = None  # inode of the raylet's PID namespace, in which its workers have their numbers; None: no raylet is seen
     raylet_state: str = ""  # of its process, as the kernel names it
     raylet_halted: Halted | None = None  # its process, where a signal has stopped it
     stopped: tuple[Halted, ...] = ()  # then also others of its session on that node that are stopped

@@ -48,10 +48,15 @@ class Agent(Frozen):
     uid: int = 0
     sid: int = 0
     cgroup: str = ""
-    ns_pids: tuple[int, ...] = ()
+    ns_pids: tuple[int, ...] = ()  # its number in each PID namespace, its own last
     command: str = ""  # full command line, secrets replaced
     launch: AgentLaunch
     workers: tuple[int, ...] = ()  # live children that carry a RANK
+
+    @property
+    def own_pid(self) -> int:
+        """The number by which it knows itself, and by which it names itself in a rendezvous."""
+        return self.ns_pids[-1] if self.ns_pids else self.pid
 
 
 class Worker(Frozen):
@@ -71,11 +76,12 @@ class Worker(Frozen):
 
 
 class Pid(Frozen):
-    """A process number that the rendezvous names, and what has it now."""
+    """A number that the rendezvous names, and a process that has it now by its own count."""
 
     pid: int
     started_s: float
     python: bool = False  # its command looks like Python or torch
+    namespace: int | None = None  # inode of its PID namespace; None: an older record
 
 
 class Holder(Frozen):
@@ -116,6 +122,7 @@ class NodeFacts(Frozen):
     agents: tuple[Agent, ...] = ()
     workers: tuple[Worker, ...] = ()
     pids: tuple[Pid, ...] = ()  # of the pids that were asked for: those that exist and are no zombie
+    namespace: int | None = None  # inode of the PID namespace in which its names were read; None: an older record
     hidden: int = 0  # processes whose environment could not be read
     inside: str = ""  # why this is a container's view, in which processes beside it are not seen
     ports: tuple[Port, ...] = ()

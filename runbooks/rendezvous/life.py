@@ -5,8 +5,9 @@ from datetime import datetime
 
 from runbooks.core.base import Frozen
 from runbooks.core.reading import Known
+from runbooks.core.same_process import Numbered, Same, same_process
 from runbooks.parsers.address import address_of, is_loopback
-from runbooks.rendezvous.evidence import Agent, Evidence, NodeFacts, Worker
+from runbooks.rendezvous.evidence import Agent, Evidence, NodeFacts, Pid, Worker
 from runbooks.rendezvous.parsers.etcd_v2 import Backend, RunKeys
 from runbooks.rendezvous.parsers.rdzv_state import DynamicState, Member
 
@@ -67,13 +68,13 @@ def workers_of(run: RunKeys, evidence: Evidence) -> tuple[Worker, ...]:
 
 
 def processes_of(run: RunKeys, evidence: Evidence) -> tuple[str, ...]:
-    """Sentences about every process of that run which lives: agents, workers, members under their number."""
+    """Sentences about every process of that run which lives, or may: agents, workers, members under their number."""
     members = run.state.members if isinstance(run.state, DynamicState) else ()
-    there = [m.label for m in members if _process(m, run, evidence)]
+    there = [m.label for m in members if _process(m, run, evidence) is not Same.NO]
     return (
         *_agent_words(agents_of(run, evidence)),
         *_worker_words(workers_of(run, evidence)),
-        *(f"the process of {label} exists" for label in there),
+        *(f"the process of {label} may exist" for label in there),
     )
 
 
@@ -84,14 +85,19 @@ def life_of(run: str, backend: Backend, evidence: Evidence) -> Life:
     agents, workers = agents_of(latest, evidence), workers_of(latest, evidence)
     members = latest.state.members if isinstance(latest.state, DynamicState) else ()
     beating = tuple(m for m in members if _moved(m, first, second))
-    lives = {m for m in members if _process(m, latest, evidence)}
+    found = {m: _process(m, latest, evidence) for m in members}
+    lives = {m for m in members if found[m] is Same.YES}
     return Life(
         alive=(*_agent_words(agents), *_worker_words(workers), *_beat_words(first, second, beating, lives)),
-        unsure=_unsure(latest, first, second, evidence, members),
+        unsure=(
+            *_unsure(latest, first, second, evidence, members),
+            *(f"a process with the number {m.pid} runs on {m.addr}; whether it is {m.label} is not known"
+              for m in members if found[m] is Same.UNKNOWN),
+        ),
         agents=agents,
         workers=workers,
         beating=beating,
-        still=tuple(m for m in members if m not in beating and m not in lives),
+        still=tuple(m for m in members if m not in beating and found[m] is Same.NO),
     )
 
 
@@ -118,15 +124,27 @@ def _moved(member: Member, first: RunKeys | None, second: RunKeys | None) -> boo
     return after is not None and (before is None or after != before)
 
 
-def _process(member: Member, run: RunKeys, evidence: Evidence) -> bool:
-    """Whether the member's process is there: that pid on its host, a Python or begun before its last beat."""
+def _process(member: Member, run: RunKeys, evidence: Evidence) -> Same:
+    """Whether the member's process is there: its number on its host, in the host's own PID namespace, begun before its last beat.
+
+    Torch writes no namespace (dynamic_rendezvous.py: getfqdn, getpid): a number of another one on that host is unknown."""
     beat = _beat(member, run)
-    for node in hosts_of(member.addr, known_nodes(evidence)):
-        for there in node.pids:
-            older = beat is None or there.started_s <= beat.timestamp() + _SLACK_S
-            if there.pid == member.pid and (there.python or older):
-                return True
-    return False
+    nodes = hosts_of(member.addr, known_nodes(evidence))
+    host = nodes[0].boot_id if len({n.boot_id for n in nodes}) == 1 else ""
+    agents = [a for a in agents_of(run, evidence) if a.node in {n.node for n in nodes}]
+    if host and any(a.own_pid == member.pid for a in agents):
+        return Same.YES  # its command line names the run: the namespace needs no proof
+    found = {_is(member, host, beat, node, there) for node in nodes for there in node.pids if there.pid == member.pid}
+    return next((s for s in (Same.YES, Same.UNKNOWN) if s in found), Same.NO)
+
+
+def _is(member: Member, host: str, beat: datetime | None, node: NodeFacts, there: Pid) -> Same:
+    here = there.namespace if there.namespace == node.namespace else None
+    named = Numbered(pid=member.pid, host=host, namespace=here, seen_s=beat.timestamp() if beat else None)
+    same = same_process(
+        named, Numbered(pid=there.pid, host=node.boot_id, namespace=there.namespace, began_s=there.started_s), _SLACK_S
+    )
+    return Same.UNKNOWN if same is Same.NO and there.python else same  # its clock may have been set since
 
 
 def _agent_words(agents: tuple[Agent, ...]) -> tuple[str, ...]:

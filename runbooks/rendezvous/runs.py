@@ -188,10 +188,10 @@ def _waiting(run: RunKeys, life: Life) -> list[Cause]:
 
 
 def _seated(agent: Agent, seats: set[tuple[str, int]], evidence: Evidence) -> bool:
-    """Whether one of the seats is this agent's: its number, in any of its namespaces, on a host of its node's names."""
+    """Whether one of the seats is this agent's, or may be: its own number, on a host of its node's names or of no known name."""
     names = {x.lower() for n in known_nodes(evidence) if n.node == agent.node for x in n.names}
     known = {x.lower() for n in known_nodes(evidence) for x in n.names}
-    return any(pid in {agent.pid, *agent.ns_pids} and (addr in names or addr not in known) for addr, pid in seats)
+    return any(pid == agent.own_pid and (addr in names or addr not in known) for addr, pid in seats)
 
 
 def _late(run: RunKeys, life: Life, evidence: Evidence) -> list[Cause]:

@@ -5,6 +5,7 @@ from typing import Any
 
 from runbooks.core.gpu_set import GpuSet
 from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, UnknownReason
+from runbooks.core.same_process import MACHINE, Numbered, Same, same_process
 from runbooks.memory.evidence import Evidence, HostMemory, LogFacts, MemoryGroup, Setup
 from runbooks.parsers.cuda_oom import parse_cuda_ooms, parse_snapshot
 from runbooks.parsers.loader_log import speaks_of_loading
@@ -107,20 +108,37 @@ def _host(
     context: Context, pids: list[int], now: set[int], written_at: datetime | None
 ) -> tuple[Reading[HostMemory], Reading[tuple[MemoryGroup, ...]], Reading[dict[int, str]]]:
     """The machine, its groups, and what runs under these numbers: those that the driver names `now`, and those that a log named
-    when it was written. A process that began later only has the number of the one that is meant."""
+    when it was written."""
     try:
         got = run_probe(context.host, "memory_node", {"pids": pids, "share": context.limit("cgroup_share", "memory-pressure")})
     except TransportError as e:
         no = unknown(context, e, "cat /proc/meminfo")
         return no, no, no
-    last = written_at.timestamp() + CLOCK_S if written_at else float("inf")
-    commands = {int(p): context.redactor.text(c) for p, c in got["commands"].items()
-                if int(p) in now or (got["started"].get(p) or 0.0) <= last}  # fmt: skip
     at = source(context, "cat /sys/fs/cgroup/**/memory.{max,current,events}")
     groups = with_new_kills(context, tuple(MemoryGroup(**g) for g in got["groups"]["list"]), got["memory"]["boot"])
     return (
         Known[HostMemory](value=HostMemory(**got["memory"]), source=source(context, "cat /proc/meminfo /sys/fs/cgroup/memory.*")),
         Known[tuple[MemoryGroup, ...]](value=groups, source=at) if got["groups"]["whole"] or groups
         else Unknown(reason=UnknownReason.FAILED, detail="too many control groups to look at all", source=at),
-        Known[dict[int, str]](value=commands, source=source(context, "cat /proc/PID/cmdline")),
+        _commands(context, got, pids, now, written_at),
     )  # fmt: skip
+
+
+def _commands(
+    context: Context, got: dict[str, Any], pids: list[int], now: set[int], written_at: datetime | None
+) -> Known[dict[int, str]] | Unknown:
+    """Of those that surely are the processes meant. The driver gives the machine's own numbers, in torch's message too: it has them
+    from NVML (PyTorch, c10/cuda/CUDACachingAllocator.cpp, reportProcessMemoryInfo). Elsewhere they name nobody."""
+    at = source(context, "cat /proc/PID/cmdline")
+    if pids and got["namespace"] != MACHINE:
+        inside = "inside a container: the driver's process numbers are the machine's, and name nobody here"
+        return Unknown(reason=UnknownReason.DENIED, detail=inside, source=at)
+    node, taken = context.node.name, context.now()
+
+    def meant(pid: int) -> bool:
+        seen_at = taken if pid in now else written_at or taken
+        named = Numbered(pid=pid, host=node, namespace=MACHINE, seen_s=seen_at.timestamp())
+        there = Numbered(pid=pid, host=node, namespace=got["namespace"], began_s=got["started"].get(str(pid)))
+        return same_process(named, there, CLOCK_S) is Same.YES
+
+    return Known[dict[int, str]](value={int(p): context.redactor.text(c) for p, c in got["commands"].items() if meant(int(p))}, source=at)

@@ -10,12 +10,13 @@ from urllib.parse import quote
 
 from runbooks.core.host_facts import KernelOom
 from runbooks.core.ray_config import RayCluster
-from runbooks.core.ray_view import RayHead, Versions, head_fault
+from runbooks.core.ray_view import RayHead, RayNode, Versions, head_fault
 from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, UnknownReason, value_or
 from runbooks.core.verdict import Certainty
 from runbooks.parsers.ray import parse_nodes
 from runbooks.ray.cluster import NAME
 from runbooks.ray.evidence import Actor, Evidence, LogFile, NodeLogs, RayJob, WorkerActivity
+from runbooks.ray.identity import ip_of
 from runbooks.ray.parsers import ray_job as parse
 from tasks.clients.ray_dashboard import get, read_ray_head, versions_by
 from tasks.context import Context
@@ -57,7 +58,7 @@ def gather_ray_job(context: Context) -> Evidence:
     readings = refused or _head(context, host, ray, ident)
     job = readings["job"]
     ident = job.value.submission_id if isinstance(job, Known) else ident
-    nodes = _nodes(context, ray, readings["actors"])
+    nodes = _nodes(context, ray, readings["actors"], readings["nodes"])
     return Evidence(cluster=ray.head, taken_at=context.now(), submission_id=ident, node_logs=nodes, head=head, **readings, **fixed)
 
 
@@ -117,10 +118,12 @@ def _pick(jobs: Any, ident: str) -> Known[RayJob] | Absent | Unknown:
     return Known[RayJob](value=latest, source=jobs.source)
 
 
-def _nodes(context: Context, ray: RayCluster, actors: Reading[tuple[Actor, ...]]) -> tuple[Reading[NodeLogs], ...]:
+def _nodes(
+    context: Context, ray: RayCluster, actors: Reading[tuple[Actor, ...]], nodes: Reading[tuple[RayNode, ...]]
+) -> tuple[Reading[NodeLogs], ...]:
     """Every node that the fleet file names for the cluster, side by side, with the logs of all actors that died there."""
-    dead = [a for a in value_or(actors, ()) if a.state == "DEAD" and a.pid]
-    ended = {ip: [a.pid for a in dead if a.ip == ip][-DEAD_LOGS:] for ip in ray.nodes}
+    dead = [a for a in value_or(actors, ()) if a.state == "DEAD"]
+    ended = {ip: [a.pid for a in dead if a.pid and ip_of(a, nodes) == ip][-DEAD_LOGS:] for ip in ray.nodes}
     with ThreadPoolExecutor(max_workers=8) as pool:
         parts = [pool.submit(read_node, context, ray, ip, name, ended[ip]) for ip, name in ray.nodes.items()]
         return tuple(p.result() for p in parts)
@@ -181,13 +184,13 @@ def _part(context: Context, name: str, ip: str, got: dict[str, Any], versions: V
     clean = context.redactor.text
     return NodeLogs(
         node=name, ip=ip, window_s=WINDOW_S, raylet_age_s=got["raylet_age"], raylet_alive=got["raylet_alive"],
-        raylet_state=got["raylet_state"], raylet_halted=halted_process(context, got["raylet_halted"]),
+        namespace=got["namespace"], raylet_state=got["raylet_state"], raylet_halted=halted_process(context, got["raylet_halted"]),
         stopped=halted_processes(context, got["stopped"]), versions=versions,
         logs=_logs(name, got["logs"], temp_dir, clean),
         autoscaler=_log_file(name, got["autoscaler"], clean) if got["autoscaler"] else None,
         events=tuple(clean(x) for x in got["events"]),
-        activity=tuple(WorkerActivity(node=name, pid=a["pid"], command=clean(a["command"]), cpu_s=round(a["cpu"], 2),
-                                read_bytes=a["read"], state=a["state"]) for a in got["activity"]),
+        activity=tuple(WorkerActivity(node=name, pid=a["pid"], own_pid=a["own_pid"], namespace=a["namespace"], age_s=a["age"],
+                                command=clean(a["command"]), cpu_s=round(a["cpu"], 2), read_bytes=a["read"], state=a["state"]) for a in got["activity"]),
         ooms=_ooms(got["kernel"], clean),
         disk_free_bytes=got["free"], gpu_use=None if got["gpu_use"] is None else tuple(got["gpu_use"]), interfaces=tuple(got["interfaces"]),
     )  # fmt: skip

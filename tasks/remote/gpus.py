@@ -10,7 +10,7 @@ from runbooks.parsers.nvidia_smi import GPU_FIELDS, throttle_names
 from tasks.context import Context
 from tasks.remote.amd_gpus import read_amd_gpus
 from tasks.remote.probe import run_probe, source, unknown
-from tasks.remote.smi_reading import NO_DEVICES, gpu_set
+from tasks.remote.smi_reading import NO_DEVICES, NUMBERLESS, gpu_set
 from tasks.transport.base import TransportError
 
 Gpus = Known[GpuSet] | Absent | Unknown
@@ -172,6 +172,8 @@ def _remap(rows: list[int]) -> RowRemap:
 def _nvml_processes(g: dict[str, Any], presence: Presence) -> Known[tuple[GpuProcess, ...]] | Unknown:
     if g["processes"]["error"]:
         return Unknown(reason=UnknownReason.FAILED, detail=f"NVML: {g['processes']['error']}")
+    if any(p["pid"] == 0 for p in g["processes"]["list"]):
+        return NUMBERLESS
     found = tuple(
         GpuProcess(
             pid=p["pid"], used_bytes=p["used"], kind=p["kind"], sm_percent=tuple(g["sm_by_pid"].get(str(p["pid"]), ()))

@@ -21,6 +21,9 @@ NO_DEVICES = "No devices were found"
 _HANDLE = re.compile(
     r"Unable to determine the device handle for GPU\s*(?:\d+:\s*)?([0-9A-Fa-f:.]*[0-9A-Fa-f])?:?\s*(.+)"
 )
+NUMBERLESS = Unknown(
+    reason=UnknownReason.DENIED, detail="the driver lists a process without its number: it is of a PID namespace that is not seen from here"
+)
 _HIDES = 64 << 20
 
 
@@ -99,6 +102,8 @@ def _processes(row: GpuRow, got: dict[str, Any], container: str) -> Known[tuple[
         return table
     extra = [a for a in value_or(table, ()) if a.gpu_index == row.index] if table else []
     mine += [a for a in extra if a.pid not in {m.pid for m in mine}]  # graphics processes are only in the table
+    if any(a.pid == 0 for a in mine):
+        return NUMBERLESS
     if not mine and container and (row.used_bytes or 0) > _HIDES:
         return Unknown(reason=UnknownReason.DENIED, detail="inside a container: processes of other PID namespaces are not listed")
     return Known[tuple[GpuProcess, ...]](value=tuple(_process(a, row, got, extra) for a in mine))

@@ -61,6 +61,7 @@ def parse_node(answer: Mapping[str, Any], node: str, context: Context, engine_cl
         agents=tuple(_agent(a, workers, node, context.redactor) for a in agents),
         workers=workers,
         pids=tuple(Pid(**p) for p in answer["pids"]),
+        namespace=answer["namespace"],
         hidden=answer["hidden"],
         inside=answer["inside"],
         ports=tuple(_port(p, context.redactor) for p in answer["ports"]),

@@ -66,7 +66,7 @@ def _actor(x: Mapping[str, Any], clean: Clean) -> Actor:
         name=x.get("name") or "",
         state=x["state"],
         job_id=x.get("job_id") or "",
-        pid=int(x.get("pid") or 0),
+        pid=int(x.get("pid") or 0) or None,
         node_id=x.get("node_id") or "",
         ip=ip or (found[1] if found else ""),
         death_reason=reason,

@@ -13,7 +13,7 @@ def is_exception(line: str) -> bool:
     return bool(_EXCEPTION.match(line))
 
 
-def worker_log(pid: int, paths: Sequence[str]) -> str:
-    """The stderr file of a worker process: worker-<id>-<job>-<pid>.err; "" if it is not among them."""
-    found = [p for p in paths if re.search(rf"worker-[0-9a-f]+-[0-9a-f]+-{pid}\.err\Z", p)]
-    return found[-1] if found else ""
+def worker_logs(pid: int, job_id: str, paths: Sequence[str]) -> list[str]:
+    """The stderr files of a worker process: worker-<id>-<job>-<pid>.err. A worker that was started ahead of its job has ffffffff there."""
+    job = f"(?:{re.escape(job_id)}|f+)" if job_id else "[0-9a-f]+"
+    return [p for p in paths if re.search(rf"worker-[0-9a-f]+-{job}-{pid}\.err\Z", p)]

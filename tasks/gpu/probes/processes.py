@@ -26,10 +26,12 @@ from tasks.remote.probes.proc import (
     in_container,
     link,
     names,
+    namespace,
     nvidia_fds,
     read,
     stat,
     status,
+    uptime,
     wait_until,
 )
 from tasks.remote.probes.sockets import listening, tcp_bytes
@@ -122,20 +124,19 @@ def describe(
     pid: int, table: "dict[int, Any]", kids: "dict[int, list[int]]", first: "dict[int, Any]"
 ) -> "dict[str, Any]":
     """One process as the judgment wants it, but for what needs two looks at files and sockets."""
-    p, more, uptime = table[pid], status(pid), float((read("/proc/uptime") or "0").split()[0])
+    p, more, up = table[pid], status(pid), uptime()
     cpu, io = moved(p, first)
     rest = [moved(table[k], first) for k in below(pid, kids) if table[k]["state"] not in "ZX"]
     parent, group = table.get(p["ppid"]), cgroup(pid)
-    space = re.sub(r"\D", "", link("/proc/%d/ns/pid" % pid))
     numbers = [int(n) for n in (more.get("Uid") or "-1").split()]
     return {
-        "pid": pid, "start_ticks": p["start_ticks"], "age_s": round(max(0.0, uptime - p["start_ticks"] / HZ), 2),
+        "pid": pid, "start_ticks": p["start_ticks"], "age_s": round(max(0.0, up - p["start_ticks"] / HZ), 2),
         "state": p["state"], "wchan": (read("/proc/%d/wchan" % pid) or "").strip("0 \n"),
         "ppid": p["ppid"], "parent_state": parent["state"] if parent else "",
         "parent_command": parent["command"] if parent else "", "children": kids.get(pid, []),
         "live_children": [k for k in kids.get(pid, []) if table[k]["state"] not in "ZX"],
         "pgid": p["pgid"], "sid": p["sid"], "uid": numbers[0], "user": user(numbers[0]), "command": p["command"],
-        "cgroup": group, "container": container(group), "pid_namespace": int(space) if space else None,
+        "cgroup": group, "container": container(group), "pid_namespace": namespace(pid),
         "ns_pids": [int(n) for n in (more.get("NSpid") or "").split()], "tracer": int(more.get("TracerPid") or 0),
         "threads": p["threads"], "threads_d": threads_d(pid), "cpu_s": p["cpu_s"], "cpu_window_s": cpu,
         "read_bytes": p["io"][0] if p["io"] else None, "written_bytes": p["io"][1] if p["io"] else None,
@@ -187,8 +188,7 @@ def rest_of(
 def facts() -> "dict[str, Any]":
     """The node itself."""
     why = in_container()
-    uptime = float((read("/proc/uptime") or "0").split()[0])
-    return {"boot_id": boot_id(), "uptime_s": uptime, "in_container": bool(why),
+    return {"boot_id": boot_id(), "uptime_s": uptime(), "in_container": bool(why),
             "container_proof": why, "root": os.geteuid() == 0, "hostname": os.uname().nodename,
             "clock_s": time.time()}  # fmt: skip
 

@@ -9,6 +9,8 @@ import sys
 import time
 from typing import Any
 
+from tasks.remote.probes.proc import namespace
+
 FILES = (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"))
 UNLIMITED = 1 << 60
 MOST_FOLDERS, MOST_GROUPS = 20000, 64
@@ -91,7 +93,7 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     """All of it."""
     there = [p for p in ask["pids"] if os.path.isdir("/proc/%d" % p)]
     near = groups(float(ask["share"]))
-    return {"memory": memory(), "groups": near, "commands": {str(p): command(p) for p in there},
+    return {"memory": memory(), "groups": near, "namespace": namespace(os.getpid()), "commands": {str(p): command(p) for p in there},
             "started": {str(p): started(p) for p in there}}  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from tasks.ray.probes.ray_version import halted_of, ray_processes, ray_version, still_stopped, stopped_beside
 from tasks.remote.probes.halted import still_halted
 from tasks.remote.probes.kernel_kills import kernel
-from tasks.remote.probes.proc import command, io_bytes, link, pids, read, stat
+from tasks.remote.probes.proc import HZ, command, io_bytes, link, namespace, own_pid, pids, read, stat, uptime
 
 LOG = re.compile(r"worker-.*\.(?:err|out)$|job-driver-.*\.log$")
 GONE = (errno.ENOENT, errno.ENOTDIR)
@@ -124,6 +124,7 @@ def look(temp_dir: str) -> "dict[int, dict[str, Any]]":
                 "read": (io_bytes(pid) or (0, 0))[0],
                 "state": now["state"],
                 "command": text[:200],
+                "start_ticks": now["start_ticks"],
             }
     return found
 
@@ -133,8 +134,10 @@ def activity(window_s: float, temp_dir: str) -> "list[dict[str, Any]]":
     before = look(temp_dir)
     time.sleep(window_s)
     after = look(temp_dir)
-    return [{"pid": p, "command": b["command"], "state": b["state"], "cpu": b["cpu"] - before[p]["cpu"],
-             "read": b["read"] - before[p]["read"]} for p, b in after.items() if p in before]  # fmt: skip
+    both = {p: b for p, b in after.items() if p in before and b["start_ticks"] == before[p]["start_ticks"]}
+    return [{"pid": p, "own_pid": own_pid(p), "namespace": namespace(p), "age": round(uptime() - b["start_ticks"] / HZ, 2),
+             "command": b["command"], "state": b["state"], "cpu": b["cpu"] - before[p]["cpu"],
+             "read": b["read"] - before[p]["read"]} for p, b in both.items()]  # fmt: skip
 
 
 def interfaces() -> "list[str]":
@@ -169,7 +172,7 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     beside = stopped_beside(raylet)
     workers = activity(ask["window_s"], ask["temp_dir"])  # the time between two looks at the raylet
     return {"raylet_age": min(ages) if ages else None, "raylet_alive": raylet is not None,
-            "raylet_state": raylet["state"] if raylet else "", "raylet_halted": still_halted(held),
+            "namespace": namespace(raylet["pid"]) if raylet else None, "raylet_state": raylet["state"] if raylet else "", "raylet_halted": still_halted(held),
             "stopped": still_stopped(beside),
             "versions": ray_version(raylet["pid"]) if raylet else None,
             "logs": logs(ask, raylet is not None), "autoscaler": scaler(folder), "events": events(folder),

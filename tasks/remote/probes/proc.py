@@ -83,6 +83,22 @@ def status(pid: int) -> "dict[str, str]":
     return {k: v.strip() for k, _, v in (line.partition(":") for line in lines)}
 
 
+def namespace(pid: int) -> "int | None":
+    """Inode of its PID namespace; None when it is gone or may not be looked at."""
+    found = re.sub(r"\D", "", link("/proc/%d/ns/pid" % pid))
+    return int(found) if found else None
+
+
+def own_pid(pid: int) -> int:
+    """The number by which it knows itself: its innermost one. 0 when it is gone."""
+    return int((status(pid).get("NSpid") or str(pid if stat(pid) else 0)).split()[-1])
+
+
+def uptime() -> float:
+    """Seconds since the boot."""
+    return float((read("/proc/uptime") or "0").split()[0])
+
+
 def uid(pid: int) -> int:
     """Real user id, -1 when it is gone."""
     return int((status(pid).get("Uid") or "-1").split()[0])
@@ -163,9 +179,9 @@ def in_container() -> str:
 
     /.dockerenv alone says nothing: a virtual machine booted from an image has it too.
     """
-    space = re.sub(r"\D", "", link("/proc/self/ns/pid"))
-    if space and int(space) != FIRST_PID_NAMESPACE:
-        return "PID namespace %s is not the machine's own" % space
+    space = namespace(os.getpid())
+    if space and space != FIRST_PID_NAMESPACE:
+        return "PID namespace %d is not the machine's own" % space
     kind = [e for e in (read("/proc/1/environ") or "").split("\0") if e.startswith("container=")]
     groups = re.search(r"docker|kubepods|containerd|libpod|lxc", cgroup(os.getpid()))
     if kind or groups:

@@ -5,6 +5,7 @@ Argument: pids (that a rendezvous names), ports, addresses (host:port), jobs [{n
 
 import glob
 import json
+import os
 import re
 import socket
 import sys
@@ -27,10 +28,12 @@ from tasks.remote.probes.proc import (
     in_container,
     link,
     names,
+    namespace,
     pids,
     read,
     stat,
     status,
+    uptime,
 )
 
 KTHREAD = 0x00200000
@@ -53,7 +56,7 @@ def look(asked: "set[int]", jobs: "list[dict[str, str]]") -> "dict[str, Any]":
     """Every process once."""
     mine = ancestors()
     found: "dict[str, Any]" = {"agents": [], "workers": [], "pids": [], "hidden": 0}
-    boot = time.time() - float((read("/proc/uptime") or "0").split()[0])
+    boot = time.time() - uptime()
     for pid in pids():
         now = stat(pid)
         if now is None or pid in mine or now["flags"] & KTHREAD or now["state"] in "ZX":
@@ -65,10 +68,10 @@ def look(asked: "set[int]", jobs: "list[dict[str, str]]") -> "dict[str, Any]":
         one = {"pid": pid, "started_s": boot + now["start_ticks"] / HZ, "env": env}
         one.update({k: now[k] for k in ("start_ticks", "state", "ppid", "sid")})
         spaces = [int(n) for n in status(pid).get("NSpid", str(pid)).split()]
-        if asked & set(spaces):
+        if spaces[-1] in asked:  # the number by which it knows itself: that is what it told the rendezvous
             python = bool(re.search("python|torch", " ".join(args[:3]))) or not args
-            for number in asked & set(spaces):
-                found["pids"].append({"pid": number, "started_s": one["started_s"], "python": python})
+            told = {"pid": spaces[-1], "started_s": one["started_s"], "python": python, "namespace": namespace(pid)}
+            found["pids"].append(told)
         sort(found, one, args, spaces, jobs)
     return found
 
@@ -112,7 +115,7 @@ def holder(pid: int) -> "dict[str, Any] | None":
     now = stat(pid)
     if now is None:
         return None
-    boot = time.time() - float((read("/proc/uptime") or "0").split()[0])
+    boot = time.time() - uptime()
     return {"pid": pid, "started_s": boot + now["start_ticks"] / HZ, "command": command(pid, now["state"], now["comm"])}
 
 
@@ -203,7 +206,8 @@ def local_addresses() -> "set[str]":
 def main() -> None:
     """Answer on standard output."""
     ask = json.loads(sys.argv[1])
-    answer = {"boot_id": boot_id(), "clock_s": time.time(), "names": own_names(), "inside": in_container()}  # type: Any
+    answer = {"boot_id": boot_id(), "clock_s": time.time(), "names": own_names(), "inside": in_container(),
+              "namespace": namespace(os.getpid())}  # type: Any
     answer.update(look(set(ask["pids"]), ask["jobs"]))
     mounts = [m.split() for m in (read("/proc/mounts", 1 << 20) or "").splitlines()]
     if any(len(m) > 3 and m[1] == "/proc" and re.search("hidepid=([12]|inv)", m[3]) for m in mounts):

@@ -6,6 +6,7 @@ from typing import Any
 
 from runbooks.core.halted import Halted
 from runbooks.core.reading import NOT_RECORDED, Absent, Known, Unknown, UnknownReason
+from runbooks.core.same_process import MACHINE
 from runbooks.parsers.torchrun_cmdline import parse_launch
 from runbooks.rendezvous.evidence import (
     NO_RETURN,
@@ -134,7 +135,8 @@ def node(name: str, given: Any) -> NodeView:
         skew_s=given.get("skew", 0),
         agents=tuple(agent(name, a) for a in given.get("agents", [])),
         workers=tuple(worker(name, w) for w in given.get("workers", [])),
-        pids=tuple(Pid(**({"started_s": 0.0, "python": True} | p)) for p in given.get("pids", [])),
+        pids=tuple(Pid(**({"started_s": 0.0, "python": True, "namespace": MACHINE} | p)) for p in given.get("pids", [])),
+        namespace=MACHINE,
         hidden=given.get("hidden", 0),
         inside=given.get("inside", ""),
         ports=tuple(Port(**p) for p in given.get("ports", [])),

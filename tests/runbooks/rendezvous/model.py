@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from runbooks.core.reading import Known, Unknown, UnknownReason
+from runbooks.core.same_process import MACHINE
 from runbooks.parsers.torchrun_cmdline import AgentLaunch
 from runbooks.rendezvous.evidence import Agent, EtcdFacts, Evidence, NodeFacts, NodeView, Pid, Reads, Worker
 from runbooks.rendezvous.parsers.etcd_v2 import DYNAMIC_ROOT, Backend, Key, RunKeys
@@ -188,12 +189,13 @@ class World:
             return NodeView(node=name, facts=Unknown(reason=UnknownReason.UNREACHABLE))
         clock = (START + timedelta(seconds=self.now + self.skew[name])).timestamp()
         mine = [a for a in self.agents if a.node == name]
-        pids = [Pid(pid=a.pid, started_s=clock - self.now + a.began, python=True) for a in mine if a.agent_lives]
+        pids = [Pid(pid=a.pid, started_s=clock - self.now + a.began, python=True, namespace=MACHINE) for a in mine if a.agent_lives]
         facts = NodeFacts(
             node=name,
             boot_id="b",
             names=(name,),
             clock_s=clock,
+            namespace=MACHINE,
             agents=tuple(self._seen(a) for a in mine if a.agent_lives and a.plain),
             workers=tuple(
                 Worker(node=name, pid=a.pid + 5000, start_ticks=1, started_s=0, state="S", ppid=a.pid, run_id=a.run)
