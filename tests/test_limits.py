@@ -15,7 +15,6 @@ from runbooks.triage.words import put_limits
 ROOT = Path(__file__).parents[1]
 ROOMS = ("runbooks", "tasks")
 ALIKE = {  # the same number as a limit of its subject, about something else
-    "ONE_SAVE_S": "how far apart the parts of one save are written, not how long a writer may stand still",
     "node_s": "the watch's grace for a network, not for a kill",
     "RANK_TTL_S": "etcd's own time-to-live of a rank",
     "REACHES_BACK_S": "what the boot itself takes to write its first kernel line",

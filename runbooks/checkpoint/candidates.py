@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from runbooks.checkpoint.copies import Copy, all_copies
 from runbooks.checkpoint.evidence import Evidence, FaultSeen
+from runbooks.checkpoint.limits import Limits
 from runbooks.checkpoint.parsers.needs import to_be_escaped
 from runbooks.checkpoint.places import out_of_reach
 from runbooks.checkpoint.together import SaveStanding, Together, together
@@ -28,7 +29,6 @@ BY_KIND = {
     **dict.fromkeys(CUT, "truncated"), "metadata-damaged": "truncated",
     **dict.fromkeys(STRUCTURE, "damaged-structure"),
 }  # fmt: skip
-FRESH_S = 120.0  # the last rename follows the last byte within seconds
 FULL = {"full": tuple(f"checkpoint-fallback/{slug}" for slug in ("truncated-by-full-disk", "disk-full", "quota"))}
 
 
@@ -39,7 +39,7 @@ BY_LIMIT = {
 SAID = 3  # checkpoints of one limit that are named
 
 
-def candidate_causes(evidence: Evidence, config: Checkpoints) -> tuple[Cause, ...]:
+def candidate_causes(evidence: Evidence, config: Checkpoints, limits: Limits) -> tuple[Cause, ...]:
     """One cause per damaged checkpoint (its first fault decides), newest first; archived ones and what was not seen too."""
     out: list[Cause] = []
     for copy in all_copies(evidence):
@@ -49,11 +49,11 @@ def candidate_causes(evidence: Evidence, config: Checkpoints) -> tuple[Cause, ..
             out.append(_cause("archived", Certainty.CONFIRMED, copy, [words]))
         elif c.faults:
             joined = together(evidence, config, copy)
-            out.append(_in_parts(copy, joined) or _damaged(evidence, copy, joined))
+            out.append(_in_parts(copy, joined, limits) or _damaged(evidence, copy, joined))
         elif c.limits:
             slug = BY_LIMIT.get(c.limits[0].kind, "beyond-reader")  # one that this version does not know
             if sum(known.slug == slug for known in out) < SAID:
-                out.append(_limited(evidence, copy, slug))
+                out.append(_limited(evidence, copy, slug, limits))
         elif c.suspects:
             out.append(_suspect(copy))
     return tuple(out)
@@ -65,12 +65,12 @@ def _cause(
     return Cause(slug=slug, certainty=certainty, subject=copy.where, evidence=tuple(evidence), decides=decides)
 
 
-def _in_parts(copy: Copy, joined: Together) -> Cause | None:
+def _in_parts(copy: Copy, joined: Together, limits: Limits) -> Cause | None:
     """The save is, or may be, whole over several hosts."""
     lines = [joined.words, *(_line(f) for f in copy.candidate.faults[:2])]
-    if joined.standing is SaveStanding.COMPLETE:
+    if joined.standing is SaveStanding.COMPLETE and joined.apart_s <= limits.one_save_s:
         return _cause("parts-on-hosts", Certainty.CONFIRMED, copy, lines)
-    if joined.standing is SaveStanding.UNSURE:
+    if joined.standing is SaveStanding.COMPLETE:
         ask = "whether the parts are of one save: they were written at different times"
         return _cause("parts-on-hosts", Certainty.LIKELY, copy, lines, (ask,))
     if joined.standing is SaveStanding.UNREAD:
@@ -83,13 +83,13 @@ def _in_parts(copy: Copy, joined: Together) -> Cause | None:
     return None
 
 
-def _limited(evidence: Evidence, copy: Copy, slug: str) -> Cause:
+def _limited(evidence: Evidence, copy: Copy, slug: str, limits: Limits) -> Cause:
     """Nothing speaks against it; its reader could not see all of it."""
     lines = [_line(f) for f in copy.candidate.limits[:3]]
     if slug == "unreadable":
         return _unreadable(copy, lines)
     if slug == "rename-missing":
-        return _renamed(evidence, copy, lines)
+        return _renamed(evidence, copy, lines, limits)
     return _cause(slug, Certainty.POSSIBLE, copy, lines, ("a load of it by the job's own library, in a process of its own",))
 
 
@@ -100,13 +100,13 @@ def _unreadable(copy: Copy, lines: list[str]) -> Cause:
     return _cause("unreadable", Certainty.LIKELY if away else Certainty.CONFIRMED, copy, lines, decides)
 
 
-def _renamed(evidence: Evidence, copy: Copy, lines: list[str]) -> Cause:
+def _renamed(evidence: Evidence, copy: Copy, lines: list[str], limits: Limits) -> Cause:
     """All is there but the marker's final name; a save that goes on would look the same for a moment."""
     odd = to_be_escaped(copy.where.partition("://")[2])
     if odd:  # a folder's rename does not care
         lines.append(f"its path has {' '.join(repr(x) for x in odd)}: a copy inside the store that does not escape it names another object")
     age = evidence.taken_at.timestamp() - copy.candidate.mtime_s
-    if age < FRESH_S:
+    if age < limits.save_stalled_s:
         decides = (f"whether the save still goes on: its newest file is {age:.0f} s old",)
         return _cause("rename-missing", Certainty.LIKELY, copy, lines, decides)
     return _cause("rename-missing", Certainty.CONFIRMED, copy, lines)

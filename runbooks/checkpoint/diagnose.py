@@ -43,7 +43,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
         SLUG,
         (
             *place_causes(evidence, config, limits, choice), *store_causes(evidence, limits),
-            *candidate_causes(evidence, config), *cross_causes(evidence), *loader_causes(evidence, config, choice),
+            *candidate_causes(evidence, config, limits), *cross_causes(evidence), *loader_causes(evidence, config, choice),
             *_nothing(evidence, choice), *_lacking(evidence, choice), *leftover_causes(evidence), *gap_causes(evidence, config),
         )
     )  # fmt: skip

@@ -12,6 +12,7 @@ class Limits(Frozen):
     free_saves: float
     upload_age_s: float
     save_stalled_s: float
+    one_save_s: float
     skew_s: float
     memory_bytes_per_s: float
     nvme_bytes_per_s: float

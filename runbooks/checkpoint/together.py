@@ -11,15 +11,13 @@ from runbooks.core.checkpoints import Checkpoints, TierKind
 from runbooks.core.reading import Known
 
 HALF = frozenset(("metadata-missing", "shard-missing", "part-missing"))  # what another host may have
-ONE_SAVE_S = 900.0  # parts of one save are written within this time of each other; the slowest writers take minutes
 MANY = 3  # names in a sentence
 
 
 class SaveStanding(StrEnum):
     """Where the rest of an incomplete save is."""
 
-    COMPLETE = "complete"  # several hosts have all of it together
-    UNSURE = "unsure"  # the same by names and sizes, but their times differ: it may be two saves
+    COMPLETE = "complete"  # several hosts have all of it together, by names and sizes
     UNREAD = "unread"  # hosts that may have the rest were not read
     ELSEWHERE = "elsewhere"  # all that lacks is of other ranks, and no other host is known
     GONE = "gone"  # every host was read, and none has it
@@ -33,6 +31,7 @@ class Together(Frozen):
     hosts: dict[str, int] = {}  # host -> files that it has
     unread: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()  # on no host that was read
+    apart_s: float = 0.0  # between the times of the parts, where all of it is there
     total: int = 0  # files that the save must have; 0 where nothing says it
 
     @property
@@ -83,8 +82,7 @@ def _joined(there: dict[str, Candidate], unread: tuple[str, ...]) -> Together:
     seen = {"hosts": hosts, "total": len(needs), "missing": lacking, "unread": unread}
     if needs and not lacking and marked and len(there) > 1 and not mixed:
         times = [c.mtime_s for c in there.values()]
-        apart = max(times) - min(times) > ONE_SAVE_S
-        return Together(standing=SaveStanding.UNSURE if apart else SaveStanding.COMPLETE, **seen)
+        return Together(standing=SaveStanding.COMPLETE, apart_s=max(times) - min(times), **seen)
     if unread:
         return Together(standing=SaveStanding.UNREAD, **seen)
     if len(there) == 1 and _of_other_ranks(next(iter(there.values())), lacking):

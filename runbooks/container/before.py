@@ -5,7 +5,7 @@ from datetime import datetime
 
 from runbooks.core.base import Frozen
 
-LONGEST_S = 900.0  # how far back it is told
+LONGEST_S = 900.0  # design: how far back it is told; no verdict turns on it
 
 
 class Sample(Frozen):

@@ -34,7 +34,7 @@ DEAD = frozenset(
 )  # fmt: skip # what a recreation answers
 INSIDE = frozenset(("application-dead", "raylet-gone", "application-stuck", "head-replaced"))
 NEEDED = ("daemon", "siblings", "supervisors")  # an engine that hangs leaves it half done; one not seen would fight
-SETTLE_MORE_S = 0.5
+SETTLE_MORE_S = 0.5  # design: the look comes after the last moment that counts, not at it
 
 
 def first_read(e: Evidence) -> tuple[str, ...]:

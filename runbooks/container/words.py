@@ -79,7 +79,7 @@ def life_s(c: ContainerFacts) -> float | None:
     return (c.finished_at - c.started_at).total_seconds()
 
 
-AT_ONCE_S = 1.0
+AT_ONCE_S = 1.0  # design: the engine writes both times within one start; a clock that was set back goes further
 
 
 def of_this_life(c: ContainerFacts, at: datetime, slack_s: float = 0) -> bool:

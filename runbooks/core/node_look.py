@@ -11,7 +11,7 @@ from runbooks.core.reading import Unknown, UnknownReason
 
 QUARANTINE = "/var/lib/gpu-runbooks/quarantine.json"  # people and schedulers look here; zombie-gpu's plan “quarantine the node” writes it
 OLDEST = (3, 6)  # of Python on a node: what the probes are written for
-LATE_S = 60.0  # two clocks that are further apart make logs of two machines hard to lay side by side
+LATE_S = 60.0  # design: logs of two machines are laid side by side by the minute; it is a hint, no cause
 LOG_IN = {  # what the runbook of log-ins then names
     UnknownReason.DENIED: "gpu-runbooks run ssh-auth-failure {} names the stage at which the log-in stops",
     UnknownReason.UNREACHABLE: "gpu-runbooks run ssh-auth-failure {} names the stage at which the connection stops",

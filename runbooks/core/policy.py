@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from runbooks.core.base import Frozen
 
-LONGEST_WINDOW_S = 60 * 86_400  # the Prefect server forgets ended actions after 90 days (deployments/retention.py)
+LONGEST_WINDOW_S = 60 * 86_400  # source: the Prefect server forgets ended actions after 90 days (deployments/retention.py)
 
 
 class Mode(StrEnum):

@@ -7,7 +7,7 @@ import struct
 from datetime import datetime
 from urllib.parse import quote
 
-STEP_S = 30
+STEP_S = 30  # source: RFC 6238, section 5.2
 DIGITS = 6
 SECRET_BYTES = 20
 

@@ -51,6 +51,7 @@ class Process(Frozen):
     sockets_moved_bytes: int | None = None  # TCP bytes sent and received within the window, where readable
     listening: tuple[int, ...] = ()  # TCP ports it listens on
     job: str = ""  # name of the fleet file's job whose pattern matches
+    torch: str = ""  # version of the torch that it has loaded; "": none was seen
     run: dict[str, str] | None = None  # of its environment: what names its run, world and rank; None: not read
 
 

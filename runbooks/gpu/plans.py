@@ -21,7 +21,7 @@ from runbooks.gpu.registered import live_job_processes
 from runbooks.gpu.verdicts import GpuVerdict
 from runbooks.gpu.view import GpuView, size
 
-GRACE_S = 10  # between TERM and KILL
+GRACE_S = 10  # source: the time that `docker stop` gives between TERM and KILL
 OF_ONE_GPU = ("gpu-needs-reset", "gpu-unreadable")  # processes on the other GPUs may still be ended
 HARDWARE = ("gpu-off-the-bus", "driver-stuck", *OF_ONE_GPU)
 

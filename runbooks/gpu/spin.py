@@ -9,7 +9,9 @@ from runbooks.gpu.cards import UNKNOWN, flat_power, of_all, of_card, power_span
 from runbooks.gpu.evidence import Process
 from runbooks.gpu.verdicts import GpuVerdict
 from runbooks.gpu.view import GpuView, span
+from runbooks.gpu.waits import longest_wait_s, wait_s
 
+UNKNOWN_WAIT = "how long a rank of it may wait by itself: no torch of it was seen (fleet file: limit `spin_s`)"
 LAUNCHER = re.compile(
     r"torchrun|torch\.distributed|elastic|deepspeed|mpirun|mpiexec|\bsrun\b|horovod|accelerate|--nnodes|node[-_]rank|"
     r"ray::|MASTER_ADDR|jax.*distributed|--world[-_]size"
@@ -56,14 +58,17 @@ def _mates(view: GpuView, p: Process) -> list[int]:
 
 
 def _certainty(view: GpuView, p: Process, held: list[Gpu]) -> Certainty:
-    """Sure: the earlier reading shows the same process, the same progress and busy GPUs for the limit."""
+    """Sure: the earlier reading shows the same process, the same progress and busy GPUs for longer than its torch lets a rank wait."""
     marks = view.marks(p.job)
     if not marks:
         return Certainty.POSSIBLE
-    by_file = all(m.changed_s_ago is not None and m.changed_s_ago >= view.limits.spin_s for m in marks)
-    enough = _stood_since(view, p, held) and view.gap_s >= view.limits.spin_s
+    known, longest = wait_s(view, p), longest_wait_s(view)
+    limit = longest if known is None else known
+    by_file = all(m.changed_s_ago is not None and m.changed_s_ago >= limit for m in marks)
+    enough = _stood_since(view, p, held) and view.gap_s >= limit
     if all(flat_power(view, g) for g in held):
-        return Certainty.CONFIRMED if enough else Certainty.LIKELY if by_file else Certainty.POSSIBLE
+        sure = Certainty.LIKELY if known is None else Certainty.CONFIRMED
+        return sure if enough else Certainty.LIKELY if by_file else Certainty.POSSIBLE
     return Certainty.LIKELY if enough and not any(_moves_beyond_all(g) for g in held) else Certainty.POSSIBLE
 
 
@@ -114,7 +119,10 @@ def _still(view: GpuView, p: Process) -> tuple[str, ...]:
 def _asks(view: GpuView, p: Process, slug: str, certainty: Certainty, held: list[Gpu]) -> tuple[str, ...]:
     asks = [f"stacks of all ranks before anything is stopped: `py-spy dump --pid {p.pid}`"]
     if certainty is not Certainty.CONFIRMED:
-        asks.append(f"its step count twice, {span(view.limits.spin_s)} apart (fleet file: the job's `progress`)")
+        known = wait_s(view, p)
+        apart = span(longest_wait_s(view) if known is None else known)
+        asks.append(f"its step count twice, {apart} apart (fleet file: the job's `progress`)")
+        asks += [UNKNOWN_WAIT] if known is None else []
     asks += _power_asks(view, held)
     if slug == "device-spin":
         asks.append("whether the job has ranks on other nodes: then it is a collective that waits, not one kernel")

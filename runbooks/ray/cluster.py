@@ -12,7 +12,6 @@ from runbooks.ray.words import cause, known
 if TYPE_CHECKING:
     from runbooks.ray.limits import Limits
 
-AUTOSCALER_ROUND_S = 120.0  # it goes round every 5 to 20 s
 NAME = "_ray_internal_job_actor_"  # a supervisor's name is this and the submission id
 
 
@@ -22,7 +21,7 @@ def judge_cluster(e: Evidence, limits: "Limits") -> list[Cause]:
     if fault and (fault.slug != "head-unreachable" or isinstance(e.job, Unknown)):  # a job that was read came from the head
         return [cause(fault.slug, fault.certainty, f"the head on {e.cluster}", *fault.evidence, *_killed(e, fault.slug),
                       decides=fault.decides)]  # fmt: skip
-    found = [*judge_autoscaler(e), *_versions(e), *(x for r in e.node_logs if isinstance(r, Known) for x in _raylet(e, r.value))]
+    found = [*judge_autoscaler(e, limits), *_versions(e), *(x for r in e.node_logs if isinstance(r, Known) for x in _raylet(e, r.value))]
     if e.head_seconds > limits.head_slow_s:
         words = f"its lists took {e.head_seconds:.0f} s"
         found.append(cause("head-overloaded", Certainty.LIKELY, f"the head on {e.cluster}", words))
@@ -93,13 +92,13 @@ def _not_joined(e: Evidence) -> list[Cause]:
                   f"{alive} of {len(nodes)} listed nodes are alive")]  # fmt: skip
 
 
-def judge_autoscaler(e: Evidence) -> list[Cause]:
+def judge_autoscaler(e: Evidence, limits: "Limits") -> list[Cause]:
     """One that fails at every turn brings and takes nothing, for the whole cluster."""
     found = []
     for n in (r.value for r in e.node_logs if isinstance(r, Known)):
         lines = value_or(n.autoscaler.lines, ()) if n.autoscaler else ()
         again = repeated(lines)
-        if n.autoscaler is None or again is None or n.autoscaler.age_s > AUTOSCALER_ROUND_S:
+        if n.autoscaler is None or again is None or n.autoscaler.age_s > limits.autoscaler_silent_s:
             continue
         words = [f"one error stands {again.times} times in its log, last written {n.autoscaler.age_s:.0f} s ago: {again.line[:300]}"]
         record = stale_instance("\n".join(lines))

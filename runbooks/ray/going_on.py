@@ -10,7 +10,7 @@ from runbooks.ray.evidence import Evidence, NodeLogs
 from runbooks.ray.words import known
 
 HEAD = ("head-stuck", "dashboard-down")
-SETTLE_S = 15.0  # a head has to hear from its nodes again
+SETTLE_S = 15.0  # source: ray_config_def.h, five health checks 3 s apart (health_check_period_ms, Ray 2.0 to 2.60)
 ANOTHER_HEAD = "do not continue it if another head was started in its place"
 LATE = "if the head marks the node DEAD first, the continued raylet exits and ends its workers"
 DEAD = "the head lists the node as DEAD; a continued raylet exits and ends its workers"

@@ -13,3 +13,4 @@ class Limits(Frozen):
     read_moving_bytes: Size  # bytes read in the window that count as work
     gpu_busy_percent: Amount
     memory_kill_window_s: Amount
+    autoscaler_silent_s: Amount  # a log of it that is older is of one that has ended, or hangs

@@ -8,7 +8,7 @@ from runbooks.core.reading import Known
 from runbooks.core.signals import continued
 from runbooks.rendezvous.evidence import Evidence
 
-SETTLE_S = 5.0
+SETTLE_S = 5.0  # source: the default heartbeat interval and election time-out of etcd are 0.1 and 1 s (etcd.io, tuning)
 SLUG = "etcd-stuck"
 
 

@@ -12,7 +12,7 @@ from runbooks.rendezvous.parsers.etcd_v2 import Backend, RunKeys
 from runbooks.rendezvous.parsers.rdzv_state import DynamicState, Member
 
 _PLAIN_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._:@+=-]{0,199}$")
-_SLACK_S = 2.0  # start times come in clock ticks and beats in whole writes
+_SLACK_S = 2.0  # design: start times come in clock ticks and beats in whole writes; what is left open is *unknown*, never dead
 
 
 class Life(Frozen):

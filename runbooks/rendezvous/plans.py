@@ -15,7 +15,7 @@ from runbooks.rendezvous.parsers.etcd_v2 import Backend, Key, RunKeys
 from runbooks.rendezvous.ports import leftover_agent
 from runbooks.rendezvous.runs import CLEARABLE, subject
 
-SETTLE_S = 2.0
+SETTLE_S = 2.0  # design: a deletion is done when etcd answers; the settle time only parts the two readings
 PROBED_ON = "   # on "
 CLEARING = ("gpu-runbooks", "run", "--mode", "approve", "stale-rendezvous")  # offers to clear what a probe left
 

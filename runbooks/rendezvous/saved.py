@@ -14,7 +14,7 @@ from runbooks.rendezvous.parsers.etcd_v2 import DYNAMIC_ROOT, STORE_ROOT, Backen
 FORMAT = 1
 LARGEST = 64 << 20  # bytes of a saved file
 SHOWN = 200  # keys that a report names one by one
-LONGEST_LIFE_S = 1 << 63  # etcd counts in 64 bits
+LONGEST_LIFE_S = 1 << 63  # source: etcd keeps a time to live in 64 bits
 MOST_KEYS = 10_000  # of one run: a world of thousands of ranks has fewer; each takes two requests to put back
 
 

@@ -7,7 +7,7 @@ from runbooks.parsers.runpod import Phase, Pod
 from runbooks.parsers.worker_rows import TaskRow
 from runbooks.spawning.view import SpawningView
 
-CLOCKS_S = 120.0  # by which the clocks of the database and of a pod may differ
+CLOCKS_S = 120.0  # design: clocks of a database and a pod; what turns on it is *likely* at most
 LIVE = ("active", "processing", "idle")
 DONE = ("terminated", "failed", "error")
 ELSEWHERE = ("pod-without-row", "row-without-pod", "task-held-by-dead-worker", "queue-not-served")  # not of one worker

@@ -19,7 +19,7 @@ from tasks.transport.base import TransportError
 PART = 64 << 20
 MOST_PARTS = 9_000
 SMALLEST_PART = 5 << 20  # S3's own limit
-URL_S = 6 * 3600
+URL_S = 6 * 3600  # the longest copy; S3 allows seven days
 MD5 = re.compile(r"[0-9a-f]{32}(-\d+)?")  # what an ETag is where the store does not encrypt with a key of its own
 TAKEN = (409, 412)
 Run = Callable[[dict[str, Any], float], dict[str, Any]]

@@ -8,7 +8,7 @@ from runbooks.core.reading import Known
 from tasks.clients.ray_dashboard import read_ray_nodes
 from tasks.context import Context
 
-EVERY_S = 0.25
+EVERY_S = 0.25  # between two questions to the head
 
 
 def ray_container(context: Context, name: str) -> ManagedContainer | None:

@@ -15,7 +15,7 @@ from tasks.remote.gpus import Gpus, read_gpus, read_presence
 from tasks.transport.base import TransportError
 
 TOLERANCE = 64 << 20  # bytes: a context's own overhead and rounding to MiB
-LOOK_EVERY_S = 1.0
+LOOK_EVERY_S = 1.0  # at the memory, until it is back or the limit is over
 WATCH_S = 3.0  # how long it is watched after SIGCONT
 
 

@@ -15,7 +15,7 @@ from tasks.context import Context
 from tasks.remote.probe import run_probe, source, unknown
 from tasks.transport.base import TransportError
 
-SCAN_S, NAMES_S, NODE_S = 8.0, 6.0, 25.0
+SCAN_S, NAMES_S, NODE_S = 8.0, 6.0, 25.0  # for the processes, for the names, and for both with the connection
 MAX_NAMES = 16
 SHOWN = 110  # characters of a process
 COMMANDS = {

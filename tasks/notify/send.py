@@ -12,7 +12,7 @@ from tasks.installation import installation_redactor
 from tasks.notify.address import NoAddress, read_address
 from tasks.notify.outgoing import Outgoing, Sent
 
-LIMIT_S = 8.0
+LIMIT_S = 8.0  # of one request to a channel; it is tried again later
 BITS, HOST = re.compile(r"[/:@?&=#,]+"), re.compile(r"://(?:[^/@]*@)?([^/:?]+)")
 ADDRESS = re.compile(r"https?://[^\s()\[\]<>]+")
 SECRET_LENGTH = 8

@@ -25,7 +25,7 @@ from tasks.remote.probe import run_probe
 from tasks.transport.base import Host, TransportError
 
 FILTER = "detail=1&limit=10000"
-WINDOW_S = 2.0
+WINDOW_S = 2.0  # over which the limits `cpu_moving_s` and `read_moving_bytes` count
 DEAD_LOGS = 50  # logs of actors that died on one node, beside the newest ones
 LISTS = ("job", "nodes", "actors", "groups", "usage", "other_jobs", "driver_log")
 

@@ -12,7 +12,7 @@ from runbooks.core.redact import Redactor
 from tasks.transport.base import Host, TransportError
 
 LARGEST = 2 << 20  # bytes of one answer that are fetched
-COMMAND_S = 20.0
+COMMAND_S = 20.0  # of one command; the bundle does without what is late
 AT_ONCE = 4  # commands; servers allow ten channels on a connection
 CONTAINERS = 12
 PROCESSES = 16

@@ -20,8 +20,8 @@ from tasks.rendezvous.saved import read_putback
 from tasks.rendezvous.silent import read_stopped
 from tasks.transport.base import TransportError
 
-BEATS = 3
-RANK_TTL_S = 10.0  # backend etcd: a dead rank's keep-alive vanishes within this
+BEATS = 3  # torch, elastic/rendezvous/dynamic_rendezvous.py: keep_alive_max_attempt
+RANK_TTL_S = 10.0  # torch, elastic/rendezvous/etcd_rendezvous.py: CONST_WORKER_KEEPALIVE_TTL
 SLACK_S = 1.0  # a beat is written within a second of its time (with beats below a second: within one beat)
 
 

@@ -20,7 +20,7 @@ from tasks.spawning.pod_trust import FIRST_SEEN, trust_of
 from tasks.spawning.read import start_argv
 from tasks.transport.base import TransportError
 
-WATCH_S = 2.0
+WATCH_S = 2.0  # how long a start is watched for dying at once
 
 
 def orchestrator_of(context: Context) -> Orchestrator:

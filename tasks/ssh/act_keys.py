@@ -27,7 +27,7 @@ from tasks.ssh.far_side import other_way
 from tasks.ssh.host_key import known_hosts_path, line_hash
 from tasks.ssh.key import configured_public_text
 
-BUDGET_S = 30.0
+BUDGET_S = 30.0  # one short file is written
 
 
 @takes(NormaliseKey)

@@ -30,7 +30,7 @@ from tasks.transport.known_hosts import (
     parse_pinned,
 )
 
-KEEPALIVE_S = 10
+KEEPALIVE_S = 10  # a firewall forgets an idle connection after minutes
 _USER_TIMEOUT_MS = 20_000  # unacknowledged data older than this ends the connection
 
 

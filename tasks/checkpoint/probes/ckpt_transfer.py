@@ -21,7 +21,7 @@ from tasks.remote.probes.refused import Refused, refusal
 
 TRIES = 4
 PIECE = 1 << 20
-TIMEOUT_S = 60
+TIMEOUT_S = 60  # of one answer of the store; a piece is then tried again
 MD5 = re.compile("[0-9a-f]{32}")  # SSE-C and KMS give other ETags
 
 

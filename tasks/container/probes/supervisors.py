@@ -18,7 +18,7 @@ TABLES = ("/etc/crontab", "/etc/cron.d/*", "/var/spool/cron/*", "/var/spool/cron
 CRONS = ("cron", "crond", "fcron", "anacron")
 
 
-FORK_S = 0.3
+FORK_S = 0.3  # a shell between fork and exec shows another command line
 
 
 def acts_on(text: str, ask: "dict[str, Any]") -> bool:

@@ -22,7 +22,7 @@ from tasks.container.probes.engine_api import Api, EngineError
 WANTED = ("create", "start", "die", "oom", "destroy", "rename", "pause", "unpause", "health_status")
 LIMIT_S, SAMPLE_LIMIT_S = 20.0, 5.0  # for all containers of one look, of one sample: an engine that crawls
 LOOK_S = 2.0  # engines whose event stream is silent (Podman's, some proxies) are asked this often
-DOWN_S = 0.5
+DOWN_S = 0.5  # between two tries of an engine that does not answer
 
 
 def events(path: str, since: float, out: "queue.Queue[Any]") -> None:

@@ -17,7 +17,7 @@ from tasks.remote.probes.proc import ancestors, io_bytes, stat, status
 from tasks.remote.probes.refused import Refused, refusal
 
 WANTS = {"boot_id": "str", "processes": "list", "watch_s": "number"}
-LOOK_EVERY_S = 0.1
+LOOK_EVERY_S = 0.1  # at the state, until the watch is over
 
 
 def check(ask: "dict[str, Any]") -> "list[dict[str, Any]]":

@@ -13,6 +13,7 @@ import sys
 import time
 from typing import Any
 
+from tasks.gpu.probes.torch_version import torch_version
 from tasks.remote.probes.moved import difference, look, moved, rows_inside, summed
 from tasks.remote.probes.proc import (
     HZ,
@@ -142,7 +143,7 @@ def describe(
         "read_bytes": p["io"][0] if p["io"] else None, "written_bytes": p["io"][1] if p["io"] else None,
         "io_window_bytes": io, "children_cpu_window_s": sum(c or 0.0 for c, _ in rest),
         "children_io_window_bytes": sum(i or 0 for _, i in rest), "nvidia_fds": p["nvidia_fds"],
-        "listening": listening(pid), "run": environ(pid, RUN),
+        "listening": listening(pid), "run": environ(pid, RUN), "torch": torch_version(pid, p["state"]),
     }  # fmt: skip
 
 

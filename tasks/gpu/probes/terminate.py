@@ -19,7 +19,7 @@ from tasks.remote.probes.proc import ancestors, cgroup, container, nvidia_fds, p
 from tasks.remote.probes.refused import Refused, refusal
 
 WANTS = {"boot_id": "str", "processes": "list", "cgroup": "str", "sid": "int", "grace_s": "number", "on_these": "list", "on_others": "list"}
-KILL_WAIT_S = 10.0
+KILL_WAIT_S = 10.0  # a process that a KILL has not ended by then waits in the kernel
 
 
 def check_one(want: "dict[str, Any]", ask: "dict[str, Any]", protected: "set[int]") -> "dict[str, Any]":

@@ -21,7 +21,7 @@ from tasks.remote.probes.refused import Refused, refusal
 from tasks.remote.probes.wants import misfit
 
 KEPT = 100  # runs that were declared over
-PATIENCE_S = 1.0
+PATIENCE_S = 1.0  # another holder keeps the lock file for milliseconds
 
 
 def folders(given: str) -> "list[str]":
