@@ -14,7 +14,7 @@ from runbooks.gpu.parsers.kernel_log import bus_key, recovery_action, recovery_c
 from runbooks.gpu.verdicts import GpuVerdict
 from runbooks.gpu.view import GpuView, span
 
-CLOCK_SLACK_S = 5.0  # design: the kernel log's clock and /proc/uptime drift apart while a machine sleeps; processes of one number begin minutes apart
+CLOCK_SLACK_S = 5.0  # design: the kernel log's clock and /proc/uptime drift apart; two processes of one number begin minutes apart
 SEVERITY = ("none", "app", "decode", "support", "reset", "reboot")
 
 

@@ -189,8 +189,11 @@ def _part(context: Context, name: str, ip: str, got: dict[str, Any], versions: V
         logs=_logs(name, got["logs"], temp_dir, clean),
         autoscaler=_log_file(name, got["autoscaler"], clean) if got["autoscaler"] else None,
         events=tuple(clean(x) for x in got["events"]),
-        activity=tuple(WorkerActivity(node=name, pid=a["pid"], own_pid=a["own_pid"], namespace=a["namespace"], age_s=a["age"],
-                                command=clean(a["command"]), cpu_s=round(a["cpu"], 2), read_bytes=a["read"], state=a["state"]) for a in got["activity"]),
+        activity=tuple(
+            WorkerActivity(node=name, pid=a["pid"], own_pid=a["own_pid"], namespace=a["namespace"], age_s=a["age"],
+                           command=clean(a["command"]), cpu_s=round(a["cpu"], 2), read_bytes=a["read"], state=a["state"])
+            for a in got["activity"]
+        ),
         ooms=_ooms(got["kernel"], clean),
         disk_free_bytes=got["free"], gpu_use=None if got["gpu_use"] is None else tuple(got["gpu_use"]), interfaces=tuple(got["interfaces"]),
     )  # fmt: skip

@@ -9,7 +9,7 @@ from tasks.remote.probe import run_probe, source, unknown
 from tasks.transport.base import TransportError
 
 COMMAND = "cat /sys/bus/pci/devices/*/{mem_info_vram_used,gpu_busy_percent} /sys/class/kfd/kfd/proc/*/vram_*  # or: rocm-smi --showpids"
-OWN = 600 << 20  # bytes: an idle MI300X shows some 290 MiB of its own
+OWN = {"AMD Instinct MI300X": 600 << 20}  # bytes at rest: some 290 MiB were seen (rocm-smi table of stas00/ml-engineering); others unknown
 NAMES = {"0x74a1": "AMD Instinct MI300X", "0x74a0": "AMD Instinct MI300A", "0x74a5": "AMD Instinct MI325X", "0x75a0": "AMD Instinct MI350X",
          "0x740f": "AMD Instinct MI210", "0x7408": "AMD Instinct MI250X", "0x740c": "AMD Instinct MI250"}  # fmt: skip # pci.ids
 
@@ -34,19 +34,20 @@ def read_amd_gpus(context: Context, root: str, window_s: float, samples: int) ->
 
 def _gpu(g: dict[str, Any]) -> Gpu:
     samples = [s for s in g["samples"] if s["sm"] is not None]
+    name = g["name"] or NAMES.get(g["device"], f"AMD GPU {g['device']}")
     return Gpu(
-        index=g["index"], uuid=f"amd-{g['unique_id'] or g['bus_id']}", name=g["name"] or NAMES.get(g["device"], f"AMD GPU {g['device']}"),
-        bus_id=g["bus_id"], memory_total_bytes=g["total"], memory_used_bytes=g["used"], processes=_processes(g), mig=False,
+        index=g["index"], uuid=f"amd-{g['unique_id'] or g['bus_id']}", name=name,
+        bus_id=g["bus_id"], memory_total_bytes=g["total"], memory_used_bytes=g["used"], processes=_processes(g, name), mig=False,
         samples=tuple(
             GpuSample(at_s=s["at_s"], sm_percent=s["sm"], memory_percent=s["memory"] or 0, power_w=s["power_w"]) for s in samples
         ),
     )  # fmt: skip
 
 
-def _processes(g: dict[str, Any]) -> Known[tuple[GpuProcess, ...]] | Unknown:
+def _processes(g: dict[str, Any], name: str) -> Known[tuple[GpuProcess, ...]] | Unknown:
     """The compute driver's list. Beside memory in use an empty one is no answer: it does not name clients that draw."""
     if g["processes"] is None:
         return Unknown(reason=UnknownReason.FAILED, detail="the compute driver lists no process of this GPU: /sys/class/kfd is not there")
-    if not g["processes"] and g["used"] > OWN:
+    if not g["processes"] and g["used"] > OWN.get(name, 0):
         return Unknown(reason=UnknownReason.FAILED, detail="the compute driver lists no process; clients that draw are not in its list")
     return Known[tuple[GpuProcess, ...]](value=tuple(GpuProcess(pid=p["pid"], used_bytes=p["used"]) for p in g["processes"]))

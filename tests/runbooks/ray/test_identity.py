@@ -19,7 +19,8 @@ INSIDE = 4026532500
 
 def at_work(worker: dict[str, Any], actor: dict[str, Any] | None = None, namespace: int | None = INSIDE) -> bool:
     """Whether the job counts as at work, beside one worker that uses its CPU on 10.0.0.2."""
-    seen = WorkerActivity(**{"node": "b", "pid": 9001, "own_pid": 42, "namespace": INSIDE, "age_s": 600, "command": "ray::T", "cpu_s": 2} | worker)
+    usual = {"node": "b", "pid": 9001, "own_pid": 42, "namespace": INSIDE, "age_s": 600, "command": "ray::T", "cpu_s": 2}
+    seen = WorkerActivity(**usual | worker)
     source = Source(command="x", host="b", taken_at=AT)
     node = NodeLogs(node="b", ip="10.0.0.2", window_s=2, namespace=namespace, activity=(seen,))
     mine = Actor(**{"actor_id": "a", "class_name": "T", "state": "ALIVE", "job_id": "02", "pid": 42, "ip": "10.0.0.2"} | (actor or {}))

@@ -31,7 +31,9 @@ def pid() -> Iterator[int]:
     process.wait()
 
 
-def commands(monkeypatch: pytest.MonkeyPatch, folder: Path, pid: int, namespace: int | None, written: float = 0.0) -> Reading[dict[int, str]]:
+def commands(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, pid: int, namespace: int | None, written: float = 0.0
+) -> Reading[dict[int, str]]:
     """What the reader takes for the process of the message, looked for from that PID namespace, the log written so many seconds ago."""
     real = read.run_probe
 
