@@ -12,7 +12,7 @@ Size = Annotated[int, Field(ge=0)]
 Count = Annotated[int, Field(ge=1)]
 ProcessId = Annotated[int, Field(ge=1)]
 """The number of one process. 0 is none: to the kernel it means many, and programs give it for what they do not see."""
-MaybeProcessId = Annotated[int | None, BeforeValidator(lambda pid: pid or None), Field(ge=1)]
+MaybeProcessId = Annotated[ProcessId | None, BeforeValidator(lambda pid: pid or None)]
 """The same where a program may give 0, which is taken for None: not told."""
 Line = Annotated[str, AfterValidator(lambda text: one_line(text))]
 """A field that is one clean line whatever it is given."""

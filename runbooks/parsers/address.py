@@ -14,3 +14,8 @@ def address_of(endpoint: str, default_port: int = 2379) -> str:
     """host:port of an endpoint."""
     rest = re.sub(r"^https?://", "", endpoint).rstrip("/")
     return rest if re.search(r":\d+$", rest) else f"{rest}:{default_port}"
+
+
+def host_port(host: str, port: int | str) -> str:
+    """`host:port`, an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

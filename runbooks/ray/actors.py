@@ -87,7 +87,9 @@ def _kill(e: Evidence, a: Actor, window_s: float) -> tuple[KernelOom | None, Sam
     found: dict[Same, KernelOom] = {}
     for n in node_logs(e):
         actor = actor_at(e, a, n)
-        for k in ooms_of(n) if actor else ():
+        if actor is None:
+            continue
+        for k in ooms_of(n):
             killed = Numbered(pid=k.pid, host=n.ip, namespace=MACHINE, ended_s=k.at.timestamp())
             found[same_process(actor, killed, window_s)] = k
     best = next((s for s in (Same.YES, Same.UNKNOWN) if s in found), Same.NO)

@@ -6,6 +6,7 @@ from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
 from runbooks.core.rules import by_the_rules
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 from runbooks.rendezvous.advice import always, besides, proposals
+from runbooks.rendezvous.by_env import env_causes
 from runbooks.rendezvous.causes import confirmed, possible
 from runbooks.rendezvous.company import groups
 from runbooks.rendezvous.etcd_judge import etcd_causes
@@ -75,7 +76,10 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
 def _places(evidence: Evidence, limits: Limits) -> list[Cause]:
     found = [*etcd_causes(evidence, limits.fsync_p99_s), *_skew(evidence, limits.clock_skew_s)]
     import_s = limits.old_agent_age_s
-    return [*found, *launch_causes(evidence), *store_causes(evidence, import_s), *port_causes(evidence, import_s)]
+    return [
+        *found, *launch_causes(evidence), *env_causes(evidence, import_s), *store_causes(evidence, import_s),
+        *port_causes(evidence, import_s),
+    ]  # fmt: skip
 
 
 def _skew(evidence: Evidence, limit_s: float) -> list[Cause]:

@@ -60,7 +60,7 @@ class Agent(Frozen):
 
 
 class Worker(Frozen):
-    """A process that carries TORCHELASTIC_RUN_ID, or a job's process without any RANK."""
+    """A process that carries TORCHELASTIC_RUN_ID; one that has RANK, WORLD_SIZE and MASTER_ADDR without it; or a job's without any RANK."""
 
     node: str
     pid: int
@@ -73,6 +73,11 @@ class Worker(Frozen):
     orphan: bool = False  # its agent is gone
     job: str = ""  # job of the fleet file whose pattern matches
     loader: bool = False  # child of another worker
+
+    @property
+    def by_env(self) -> bool:
+        """Whether it was given its place among the ranks without torchrun."""
+        return self.run_id is None and all(self.env.get(name) for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR"))
 
 
 class Pid(Frozen):

@@ -3,7 +3,7 @@
 from itertools import groupby
 
 from runbooks.core.verdict import Cause
-from runbooks.parsers.address import is_loopback
+from runbooks.parsers.address import host_port, is_loopback
 from runbooks.parsers.torchrun_cmdline import DEFAULT_RUN_ID
 from runbooks.rendezvous.causes import confirmed, likely
 from runbooks.rendezvous.evidence import Agent, Evidence, Worker
@@ -86,8 +86,7 @@ def meets_at(agent: Agent) -> str:
     launch = agent.launch
     if launch.endpoint or launch.backend != "static" or not launch.master_addr:
         return launch.endpoint
-    host = f"[{launch.master_addr}]" if ":" in launch.master_addr else launch.master_addr
-    return f"{host}:{launch.master_port or MASTER_PORT}"
+    return host_port(launch.master_addr, launch.master_port or MASTER_PORT)
 
 
 def _static(agents: list[Agent], evidence: Evidence) -> list[Cause]:
@@ -150,7 +149,7 @@ def _loopback(agents: list[Agent], evidence: Evidence) -> list[Cause]:
 
 def _workers(evidence: Evidence) -> list[Cause]:
     workers = live_workers(evidence)
-    causes = [_plain(w) for w in workers if w.run_id is None]
+    causes = [_plain(w) for w in workers if w.run_id is None and not w.by_env]
     mine = [w for w in workers if w.run_id is not None]
     for run, group in groupby(sorted(mine, key=lambda w: w.run_id or ""), key=lambda w: w.run_id or ""):
         causes += _counts(run, list(group))
@@ -192,7 +191,7 @@ def _addresses(workers: list[Worker], evidence: Evidence) -> list[Cause]:
                 continue
             if any(w.orphan for w in workers if w.run_id == worker.run_id):
                 continue  # the store ended with its agent: that comes first
-            full = f"{addr}:{worker.env.get('MASTER_PORT', '')}"
+            full = host_port(addr, worker.env.get("MASTER_PORT", ""))
             for reach in [r for r in node.reach if r.address == full and r.error]:
                 slug = "master-unresolvable" if not reach.resolves else "master-wrong"
                 causes.append(

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 from runbooks.core.verdict import Cause
+from runbooks.parsers.address import address_of
 from runbooks.rendezvous.causes import benign, confirmed, likely
 from runbooks.rendezvous.evidence import Agent, Evidence, NodeFacts, Port
 from runbooks.rendezvous.launches import live_agents, live_workers
@@ -12,7 +13,14 @@ from runbooks.triage.text import says
 
 def port_causes(evidence: Evidence, age_s: float) -> list[Cause]:
     """Every port on every node that somebody wants and cannot have."""
-    return [c for n in known_nodes(evidence) for p in n.ports for c in _port(p, n, evidence, age_s)]
+    return [c for n in known_nodes(evidence) for p in n.ports if not _of_env_job(p, n, evidence) for c in _port(p, n, evidence, age_s)]
+
+
+def _of_env_job(port: Port, node: NodeFacts, evidence: Evidence) -> bool:
+    """A port that was looked at only because rank 0 of a job without torchrun names it: nobody else wants it."""
+    asked = {evidence.port, *(int(address_of(e, 29400).rpartition(":")[2]) for e in evidence.endpoints if not e.startswith("http"))}
+    wants = {w.env.get("MASTER_PORT") for w in node.workers if w.by_env}
+    return port.port not in asked and str(port.port) in wants and not any(a.launch.master_port == port.port for a in node.agents)
 
 
 def holder_agent(port: Port, node: NodeFacts) -> Agent | None:

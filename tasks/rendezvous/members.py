@@ -101,7 +101,7 @@ def _agent(one: Mapping[str, Any], workers: tuple[Worker, ...], node: str, redac
 
 
 def _workers(found: list[dict[str, Any]], agents: list[dict[str, Any]], node: str) -> tuple[Worker, ...]:
-    pids = {w["pid"] for w in found if w["run_id"] is not None}
+    pids = {w["pid"] for w in found if w["run_id"] is not None or "RANK" in w["env"]}
     bosses = {a["pid"] for a in agents}
     return tuple(
         Worker(

@@ -172,7 +172,8 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     beside = stopped_beside(raylet)
     workers = activity(ask["window_s"], ask["temp_dir"])  # the time between two looks at the raylet
     return {"raylet_age": min(ages) if ages else None, "raylet_alive": raylet is not None,
-            "namespace": namespace(raylet["pid"]) if raylet else None, "raylet_state": raylet["state"] if raylet else "", "raylet_halted": still_halted(held),
+            "namespace": namespace(raylet["pid"]) if raylet else None,
+            "raylet_state": raylet["state"] if raylet else "", "raylet_halted": still_halted(held),
             "stopped": still_stopped(beside),
             "versions": ray_version(raylet["pid"]) if raylet else None,
             "logs": logs(ask, raylet is not None), "autoscaler": scaler(folder), "events": events(folder),

@@ -40,6 +40,7 @@ KTHREAD = 0x00200000
 KEEP = re.compile(
     r"^(RANK|WORLD_SIZE|LOCAL_RANK|GROUP_RANK|LOCAL_WORLD_SIZE|MASTER_ADDR|MASTER_PORT|TORCHELASTIC_\w+|PET_\w+)$"
 )
+PLACE = ("RANK", "WORLD_SIZE", "MASTER_ADDR")  # what env:// needs, beside the port
 LAUNCHER = re.compile(r"torchrun|torch\.distributed|torch/distributed")
 
 
@@ -90,6 +91,9 @@ def sort(
         found["agents"].append(dict(one, argv=args, command=text, ns_pids=spaces, uid=uid, cgroup=cgroup(one["pid"])))
     if "TORCHELASTIC_RUN_ID" in env:
         found["workers"].append(dict(one, run_id=env["TORCHELASTIC_RUN_ID"], job=""))
+    elif all(env.get(name) for name in PLACE):  # a shell of its container has them as well, and so has a launcher
+        if args and re.search("python", args[0]) and not any(LAUNCHER.search(a) for a in args[:8]):
+            found["workers"].append(dict(one, run_id=None, job=""))
     elif args and "RANK" not in env and "WORLD_SIZE" not in env:
         mine = [j["name"] for j in jobs if re.search(j["match"], line)]
         if mine and re.search("python", args[0]):
@@ -216,7 +220,9 @@ def main() -> None:
     for w in answer["workers"]:
         addr, port = w["env"].get("MASTER_ADDR"), w["env"].get("MASTER_PORT", "")
         if addr and port.isdigit():
-            addresses.append("%s:%s" % (addr, port))
+            addresses.append("[%s]:%s" % (addr, port) if ":" in addr else "%s:%s" % (addr, port))
+            if w["run_id"] is None and w["env"].get("RANK") == "0":  # it opens the store
+                wanted.add(int(port))
     answer["ports"] = ports(wanted)
     answer["reach"] = reaches(sorted(set(addresses))[:64])
     answer["own"], answer["proxy"] = own_name(), proxy()

@@ -1,0 +1,194 @@
+"""Judges jobs without torchrun: each rank was given RANK, WORLD_SIZE and MASTER_ADDR, and rank 0 opens the store at that address.
+
+Torch: distributed/rendezvous.py, _env_rendezvous_handler and _create_c10d_store. Nothing is ended for what is found here.
+"""
+
+from collections.abc import Iterator
+
+from runbooks.core.base import Frozen
+from runbooks.core.members import process
+from runbooks.core.verdict import Cause, Group
+from runbooks.parsers.address import host_port, is_loopback
+from runbooks.rendezvous.causes import benign, likely, possible
+from runbooks.rendezvous.evidence import Evidence, NodeFacts, Port, Worker
+from runbooks.rendezvous.launches import MASTER_PORT, live_workers
+from runbooks.rendezvous.life import known_nodes, place_of
+
+NAMED = 8  # ranks in a sentence
+
+
+class EnvJob(Frozen):
+    """Ranks that meet at one address."""
+
+    at: str  # host:port as most of them were given it
+    place: str  # the same under one name of its machine
+    ranks: tuple[Worker, ...]
+
+    @property
+    def world(self) -> int:
+        """How many it has, by the largest WORLD_SIZE."""
+        return max(_size(w) for w in self.ranks)
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Ranks that no process was seen of."""
+        here = {_rank(w) for w in self.ranks}
+        return tuple(n for n in range(self.world) if n not in here)
+
+    def has(self, rank: int) -> tuple[Worker, ...]:
+        """The processes of that rank."""
+        return tuple(w for w in self.ranks if _rank(w) == rank)
+
+
+def env_jobs(evidence: Evidence) -> tuple[EnvJob, ...]:
+    """Every such job of the nodes that could be read. A master address on loopback means the rank's own machine."""
+    boots = {n.node: n.boot_id for n in known_nodes(evidence)}
+    found: dict[str, list[Worker]] = {}
+    for w in live_workers(evidence):
+        if w.by_env and w.env["RANK"].isdecimal() and w.env["WORLD_SIZE"].isdecimal():
+            place = f"{boots[w.node]}:{_port(w)}" if is_loopback(w.env["MASTER_ADDR"]) else place_of(_at(w), evidence)
+            found.setdefault(place, []).append(w)
+    return tuple(EnvJob(at=_said(ranks), place=place, ranks=tuple(ranks)) for place, ranks in sorted(found.items()))
+
+
+def _rank(w: Worker) -> int:
+    return int(w.env["RANK"])
+
+
+def _size(w: Worker) -> int:
+    return int(w.env["WORLD_SIZE"])
+
+
+def _port(w: Worker) -> str:
+    return w.env.get("MASTER_PORT", "") or str(MASTER_PORT)
+
+
+def _at(w: Worker) -> str:
+    return host_port(w.env["MASTER_ADDR"], _port(w))
+
+
+def _said(ranks: list[Worker]) -> str:
+    """The address by a name that is not loopback, where one of them was given such a name."""
+    names = [_at(w) for w in ranks]
+    return next((a for a in names if not is_loopback(a.rpartition(":")[0].strip("[]"))), names[0])
+
+
+def _who(ranks: tuple[Worker, ...]) -> str:
+    more = f" and {len(ranks) - NAMED} more" if len(ranks) > NAMED else ""
+    return ", ".join(f"rank {_rank(w)} (pid {w.pid} on {w.node})" for w in ranks[:NAMED]) + more
+
+
+def env_causes(evidence: Evidence, import_s: float) -> list[Cause]:
+    """Every cause of every such job. `import_s`: what a rank takes before it opens its store."""
+    return [c for job in env_jobs(evidence) for c in _job(job, evidence, import_s)]
+
+
+def _job(job: EnvJob, evidence: Evidence, import_s: float) -> list[Cause]:
+    found = [*_differ(job, evidence), *_addresses(job, evidence), *_store(job, evidence, import_s), *_waits(job, evidence)]
+    return found or [benign("live-run", _subject(job), f"all {job.world} ranks of it live: {_who(job.ranks)}")]
+
+
+def _subject(job: EnvJob) -> str:
+    return f"the job at {job.at}"
+
+
+def _differ(job: EnvJob, evidence: Evidence) -> Iterator[Cause]:
+    """Ranks that cannot belong together."""
+    check = ("whether one of them is left from an earlier start",)
+    sizes = sorted({_size(w) for w in job.ranks})
+    if len(sizes) > 1:
+        said = "; ".join(f"WORLD_SIZE={n}: {_who(tuple(w for w in job.ranks if _size(w) == n))}" for n in sizes)
+        yield likely("settings-differ", _subject(job), f"one master address, different counts: {said}", decides=check)
+    beyond = tuple(w for w in job.ranks if _rank(w) >= _size(w))
+    if beyond:
+        yield likely("settings-differ", _subject(job), f"ranks count from 0: {_who(beyond)} of {job.world}", decides=check)
+    boots = {n.node: n.boot_id for n in known_nodes(evidence)}
+    for rank in sorted({_rank(w) for w in job.ranks}):
+        same = job.has(rank)
+        if len({boots[w.node] for w in same}) > 1:
+            yield likely("settings-differ", _subject(job), f"one rank on several machines: {_who(same)}", decides=check)
+
+
+def _addresses(job: EnvJob, evidence: Evidence) -> Iterator[Cause]:
+    """Whether each rank's own node reaches the address that it was given."""
+    for node in known_nodes(evidence):
+        for w in (w for w in job.ranks if w.node == node.node and _rank(w)):
+            who, at = f"pid {w.pid} on {w.node}", _at(w)
+            if is_loopback(w.env["MASTER_ADDR"]) and not any(z.node == w.node for z in job.has(0)):
+                words = f"rank {_rank(w)} was given MASTER_ADDR={w.env['MASTER_ADDR']}, and no rank 0 lives on {w.node}"
+                yield likely("master-loopback", who, words, decides=(f"on which machine rank 0 of its {_size(w)} ranks runs",))
+            for reach in (r for r in node.reach if r.address == at and r.error and not r.error.startswith("closed:")):
+                slug = "master-wrong" if reach.resolves else "master-unresolvable"
+                yield likely(slug, who, f"MASTER_ADDR {at}: {reach.error}", decides=("whether rank 0 is up",))
+
+
+def _store(job: EnvJob, evidence: Evidence, import_s: float) -> Iterator[Cause]:
+    """Rank 0's listener, on its own machine."""
+    for zero in job.has(0):
+        node = next(n for n in known_nodes(evidence) if n.node == zero.node)
+        port = port_of(node, int(_port(zero)))
+        if port is None:
+            continue  # it was not looked at
+        who = _who((zero,))
+        if not port.open:
+            age = node.clock_s - zero.started_s
+            young = (f"it is {age:.0f} s old",) if age < import_s else ()
+            check = ("its log: has it called init_process_group, or did its store end?", *young)
+            yield possible("store-host-died", job.at, f"{who} lives, and nothing listens on port {port.port} there", decides=check)
+        elif port.listeners and not _holds(zero, port, node):
+            held = f"pid {', '.join(map(str, port.listeners))} listens on port {port.port} of {node.node}"
+            words = f"{held}, and {who} has to open its store there"
+            yield likely("port-other-job", job.at, words, decides=("whose process listens there: ss -ltnp on that node",))
+
+
+def port_of(node: NodeFacts, number: int) -> Port | None:
+    """That port of the node; None where it was not looked at."""
+    return next((p for p in node.ports if p.port == number), None)
+
+
+def _holds(w: Worker, port: Port, node: NodeFacts) -> bool:
+    """Whether the rank, or a process that it started, listens there."""
+    below = {x.pid for x in node.workers if x.ppid == w.pid}
+    return bool({w.pid, *below} & set(port.listeners))
+
+
+def _waits(job: EnvJob, evidence: Evidence) -> Iterator[Cause]:
+    """Fewer ranks than it counts. Where somebody could not look, or enough are connected, they may be there all the same."""
+    if not job.missing:
+        return
+    lost = ", ".join(map(str, job.missing[:NAMED])) + (" …" if len(job.missing) > NAMED else "")
+    words = f"{job.world - len(job.missing)} of its {job.world} ranks were seen: {_who(job.ranks)}; no process of rank {lost}"
+    decides = ("which ranks were not started, or run on a machine that this rendezvous does not name",)
+    unsure = (*_unseen(evidence), *_connected(job, evidence))
+    make = possible if unsure else likely
+    yield make("waiting-for-nodes", _subject(job), words, *unsure, decides=decides)
+
+
+def _unseen(evidence: Evidence) -> Iterator[str]:
+    yield from (f"node {v.node} could not be read" for v in evidence.nodes if v.facts.kind != "known")
+    for n in known_nodes(evidence):
+        if n.hidden:
+            yield f"{n.hidden} processes on {n.node} hide their environment from this user"
+        if n.inside and not evidence.contained:
+            yield f"{n.node} was read from inside a container ({n.inside}): processes beside it are not seen"
+
+
+def _connected(job: EnvJob, evidence: Evidence) -> Iterator[str]:
+    """Connections of others to the store: a rank has one at least."""
+    for zero in job.has(0):
+        port = next((port_of(n, int(_port(zero))) for n in known_nodes(evidence) if n.node == zero.node), None)
+        if port and port.established >= job.world - 1:
+            yield f"{port.established} connections of others to its store exist"
+
+
+def env_groups(evidence: Evidence) -> tuple[Group, ...]:
+    """Such a job with all its ranks: while they live, none of them is ended for another fault."""
+    return tuple(
+        Group(
+            name=_subject(job),
+            members=tuple(process(w.pid, w.node) for w in job.ranks),
+            ties=("one MASTER_ADDR and MASTER_PORT",),
+            at_work=tuple(f"{_who((w,))} lives" for w in job.ranks),
+        )
+        for job in env_jobs(evidence)
+    )
