@@ -84,7 +84,7 @@ def env_causes(evidence: Evidence, import_s: float) -> list[Cause]:
 
 
 def _job(job: EnvJob, evidence: Evidence, import_s: float) -> list[Cause]:
-    found = [*_differ(job, evidence), *_addresses(job, evidence), *_store(job, evidence, import_s), *_waits(job, evidence)]
+    found = [*_differ(job, evidence), *_addresses(job, evidence), *_store(job, evidence, import_s), *_proxied(job, evidence), *_waits(job, evidence)]
     return found or [benign("live-run", _subject(job), f"all {job.world} ranks of it live: {_who(job.ranks)}")]
 
 
@@ -153,15 +153,24 @@ def _holds(w: Worker, port: Port, node: NodeFacts) -> bool:
 
 
 def _waits(job: EnvJob, evidence: Evidence) -> Iterator[Cause]:
-    """Fewer ranks than it counts. Where somebody could not look, or enough are connected, they may be there all the same."""
+    """Fewer ranks than it counts. One look does not tell a rank that has not come from one that ended and is started again."""
     if not job.missing:
         return
     lost = ", ".join(map(str, job.missing[:NAMED])) + (" …" if len(job.missing) > NAMED else "")
     words = f"{job.world - len(job.missing)} of its {job.world} ranks were seen: {_who(job.ranks)}; no process of rank {lost}"
-    decides = ("which ranks were not started, or run on a machine that this rendezvous does not name",)
-    unsure = (*_unseen(evidence), *_connected(job, evidence))
-    make = possible if unsure else likely
-    yield make("waiting-for-nodes", _subject(job), words, *unsure, decides=decides)
+    decides = (f"whether rank {lost} was never started, has ended, or runs on a machine that this rendezvous does not name",)
+    yield possible("waiting-for-nodes", _subject(job), words, *_unseen(evidence), *_connected(job, evidence), decides=decides)
+
+
+def _proxied(job: EnvJob, evidence: Evidence) -> Iterator[Cause]:
+    """A connection that opens ends at the proxy of its own side: it shows no way to the store."""
+    boots = {n.node: n.boot_id for n in known_nodes(evidence)}
+    one = len({boots[w.node] for w in job.ranks}) == 1 and not job.missing
+    seen = [f"on {n.node} a proxy of {n.proxy} takes its connections" for n in known_nodes(evidence) if n.proxy]
+    if seen and not one:
+        words = "a connection that opens ends at the proxy of its own side, so it shows no way to the store"
+        decides = ("what each rank logged last, and the proxies' own logs", "whether the job runs without the proxies")
+        yield possible("proxy-closes", job.at, *seen[:NAMED], words, decides=decides)
 
 
 def _unseen(evidence: Evidence) -> Iterator[str]:

@@ -15,7 +15,7 @@ from tasks.remote.probes.proc import read
 
 KINDS = ("ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "vfat", "zfs", "bcachefs", "overlay")
 WRITABLE = ("ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "vfat")
-MOST, SMART_S, MOST_DISKS = 64, 5, 16
+MOST, SMART_S, MOST_DISKS = 64, 5, 16  # of smartctl on one disk; a disk that answers later is told as not read
 UNSYNCHRONISED = 0x40  # STA_UNSYNC of adjtimex(2)
 
 
