@@ -1,6 +1,5 @@
 """How long a rank may stand still in a collective before its own torch ends it: as the fleet file gives it, else by torch's version."""
 
-import re
 from functools import cache
 
 from runbooks.core.knowledge import load_table
@@ -14,9 +13,9 @@ def _rows() -> tuple[tuple[tuple[int, ...], float], ...]:
 
 
 def _number(version: str) -> tuple[int, ...]:
-    """"2.8.0+cu128" as (2, 8)."""
-    found = re.match(r"(\d+)\.(\d+)", version)
-    return tuple(map(int, found.groups())) if found else ()
+    """The first two parts: (2, 8) of 2.8.0+cu128; () of what is no version."""
+    parts = version.split(".")[:2]
+    return tuple(map(int, parts)) if len(parts) == 2 and all(p.isdecimal() for p in parts) else ()
 
 
 def wait_s(view: GpuView, p: Process) -> float | None:

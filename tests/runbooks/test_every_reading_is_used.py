@@ -105,7 +105,7 @@ LEFT = {  # what a judgment leaves alone, and who needs it
                 "GpuSet.pci_count RowRemap.correctable RowRemap.failed RowRemap.pending RowRemap.uncorrectable",
     },
     "ray-job": {
-        SHOWN: "LogFile.size_bytes NodeLogs.window_s RayJob.entrypoint StartPhase.usual_s WorkerActivity.command",
+        SHOWN: "LogFile.size_bytes RayJob.entrypoint StartPhase.usual_s WorkerActivity.command",
         SHARED: "KernelOom.cgroup KernelOom.memcg RayNode.is_head",
     },
     "ssh-auth-failure": {

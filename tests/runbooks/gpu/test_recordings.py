@@ -173,7 +173,9 @@ def test_kernel_that_never_ends(read: Any) -> None:
     """devspin: 100 %, no memory traffic, flat 140 W of 700 W, steps stand still."""
     mine = process("devspin", cpu_window_s=12.0, age_s=5000)
     assert wrong(judge(node(read("devspin"), mine))) == [("device-spin", Certainty.LIKELY)]
-    later = judge(node(read("devspin"), mine, later=True))
+    untold = judge(node(read("devspin"), mine, later=True))
+    assert wrong(untold) == [("device-spin", Certainty.LIKELY)], "nobody wrote down which torch it ran"
+    later = judge(node(read("devspin"), mine.model_copy(update={"torch": "2.8.0+cu128"}), later=True))
     assert wrong(later) == [("device-spin", Certainty.CONFIRMED)]
     assert killed(later) == [610]
 

@@ -211,3 +211,14 @@ def test_an_older_driver_without_a_field_is_still_read(driver: StubDriver) -> No
     assert isinstance(found, Known)
     assert found.value.gpus[0].memory_reserved_bytes is None
     assert found.value.gpus[0].throttle == ("gpu_idle",)
+
+
+@ROUTES
+def test_a_process_without_a_number_is_no_process_0(driver: StubDriver, local: bool) -> None:
+    """What a driver gives for one of a PID namespace that it cannot name: 0 is nobody, and means many to `kill`."""
+    driver.show(StubGpu(processes=[HeldMemory(0, 9 << 30, "C", 0, "foreign")]))
+    found = read(context(driver, local=local))
+    assert isinstance(found, Known)
+    listed = found.value.gpus[0].processes
+    assert isinstance(listed, Unknown)
+    assert (listed.reason, "without its number" in listed.detail) == (UnknownReason.DENIED, True)

@@ -1,0 +1,33 @@
+"""Which torch a process has loaded is read from the process, whatever is installed for others."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+
+from tasks.gpu.probes.torch_version import torch_version
+
+
+@contextmanager
+def running(code: str) -> Iterator[int]:
+    program = [sys.executable, "-c", f"{code}; print('up', flush=True); import sys; sys.stdin.read()"]
+    process = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"up\n"
+        yield process.pid
+    finally:
+        process.communicate()
+
+
+def test_a_process_that_has_loaded_it() -> None:
+    with running("import torch") as pid:
+        assert torch_version(pid, "S") == version("torch")
+        assert torch_version(pid, "D") == "", "stuck in the kernel: it is not asked"
+
+
+def test_a_process_without_it_and_one_that_has_ended() -> None:
+    with running("pass") as pid:
+        assert torch_version(pid, "S") == ""
+    assert torch_version(pid, "S") == ""
