@@ -14,7 +14,7 @@ from runbooks.rendezvous.evidence import Evidence, NodeFacts, Port, Worker
 from runbooks.rendezvous.launches import MASTER_PORT, live_workers
 from runbooks.rendezvous.life import known_nodes, place_of
 
-NAMED = 8  # ranks in a sentence
+NAMED = 4  # ranks in a sentence
 
 
 class EnvJob(Frozen):
@@ -157,9 +157,10 @@ def _waits(job: EnvJob, evidence: Evidence) -> Iterator[Cause]:
     if not job.missing:
         return
     lost = ", ".join(map(str, job.missing[:NAMED])) + (" …" if len(job.missing) > NAMED else "")
-    words = f"{job.world - len(job.missing)} of its {job.world} ranks were seen: {_who(job.ranks)}; no process of rank {lost}"
+    words = f"{job.world - len(job.missing)} of its {job.world} ranks were seen, and no process of rank {lost}"
     decides = (f"whether rank {lost} was never started, has ended, or runs on a machine that this rendezvous does not name",)
-    yield possible("waiting-for-nodes", _subject(job), words, *_unseen(evidence), *_connected(job, evidence), decides=decides)
+    seen = (f"seen: {_who(job.ranks)}", *_unseen(evidence), *_connected(job, evidence))
+    yield possible("waiting-for-nodes", _subject(job), words, *seen, decides=decides)
 
 
 def _proxied(job: EnvJob, evidence: Evidence) -> Iterator[Cause]:
