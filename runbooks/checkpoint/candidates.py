@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from runbooks.checkpoint.copies import Copy, all_copies
+from runbooks.checkpoint.copies import Copy, all_copies, whether_it_ends, writer
 from runbooks.checkpoint.evidence import Evidence, FaultSeen
 from runbooks.checkpoint.limits import Limits
 from runbooks.checkpoint.parsers.needs import to_be_escaped
@@ -62,6 +62,10 @@ def candidate_causes(evidence: Evidence, config: Checkpoints, limits: Limits) ->
 def _cause(
     slug: str, certainty: Certainty, copy: Copy, evidence: Iterable[str], decides: tuple[str, ...] = ()
 ) -> Cause:
+    """Nothing is confirmed of what a process still writes: it may be whole when that ends."""
+    busy = writer(copy.look, copy.candidate.name)
+    if busy and certainty is Certainty.CONFIRMED:
+        certainty, decides = Certainty.LIKELY, (whether_it_ends(busy.pid), *decides)
     return Cause(slug=slug, certainty=certainty, subject=copy.where, evidence=tuple(evidence), decides=decides)
 
 

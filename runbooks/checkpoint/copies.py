@@ -2,7 +2,7 @@
 
 import shlex
 
-from runbooks.checkpoint.evidence import Candidate, Evidence, TierLook
+from runbooks.checkpoint.evidence import Candidate, Evidence, FileHolder, TierLook
 from runbooks.core.base import Frozen
 from runbooks.core.checkpoints import Tier, TierKind
 from runbooks.core.reading import Known
@@ -30,6 +30,17 @@ class Copy(Frozen):
     def where(self) -> str:
         """Full path or URL."""
         return f"{self.look.where.rstrip('/')}/{self.candidate.name}"
+
+
+def writer(look: TierLook, name: str) -> FileHolder | None:
+    """A process that has that file, or one in that folder, open for writing: a save or a copy that goes on."""
+    held = look.holders.value if isinstance(look.holders, Known) else ()
+    return next((h for h in held if h.writing and h.path.split("/")[0] == name.split("/")[0]), None)
+
+
+def whether_it_ends(pid: int) -> str:
+    """What decides whether something that is still written is whole."""
+    return f"whether pid {pid}, which has it open for writing, ends"
 
 
 def all_copies(evidence: Evidence) -> tuple[Copy, ...]:

@@ -1,6 +1,6 @@
 """Copies of one step on several tiers, compared: by the checksums that their format stores, or byte for byte."""
 
-from runbooks.checkpoint.copies import Copy, all_copies
+from runbooks.checkpoint.copies import Copy, all_copies, whether_it_ends, writer
 from runbooks.checkpoint.evidence import Candidate, Evidence
 from runbooks.core.verdict import Cause, Certainty
 
@@ -36,8 +36,9 @@ def cross_causes(evidence: Evidence) -> tuple[Cause, ...]:
     for step, found in sorted(differing(evidence).items(), reverse=True)[:MANY]:
         words = tuple(f"{c.where}: {c.candidate.size} bytes, content {marks(c.candidate)[:12]}…" for c in found)
         proven = all(c.candidate.content == "proven" for c in found)
-        decides = () if proven else ("a manifest with hashes written at save time",)
-        sure = Certainty.CONFIRMED
+        busy = next(filter(None, (writer(c.look, c.candidate.name) for c in found)), None)
+        decides = ((whether_it_ends(busy.pid),) if busy else ()) + (() if proven else ("a manifest with hashes written at save time",))
+        sure = Certainty.LIKELY if busy else Certainty.CONFIRMED
         out.append(Cause(slug="copies-differ", certainty=sure, subject=f"step {step}", evidence=words, decides=decides))
     return tuple(out)
 

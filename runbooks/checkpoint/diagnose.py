@@ -1,9 +1,12 @@
 """Judges the checkpoints of one job as one node sees them: which one to resume from, and what broke the others.
 Pure."""
 
+from collections.abc import Iterator
+
 from runbooks.checkpoint import story
 from runbooks.checkpoint.candidates import candidate_causes
 from runbooks.checkpoint.choose import CheckpointChoice, choose, trusted
+from runbooks.checkpoint.copies import whether_it_ends, writer
 from runbooks.checkpoint.cross import cross_causes
 from runbooks.checkpoint.evidence import Evidence, TierLook
 from runbooks.checkpoint.gaps import gap_causes
@@ -97,17 +100,16 @@ def _nothing(evidence: Evidence, choice: CheckpointChoice) -> tuple[Cause, ...]:
     return (Cause(slug="no-checkpoint", certainty=sure, subject=evidence.node, evidence=words, decides=away),)
 
 
-def _lacking(evidence: Evidence, choice: CheckpointChoice) -> tuple[Cause, ...]:
-    """Tiers from which the next restart would have to fall back further than necessary."""
-    step = choice.best.candidate.step if choice.best else 0
-    return tuple(
-        Cause(
-            slug="tier-lacks-it", certainty=Certainty.CONFIRMED, subject=look.where,
-            evidence=(f"step {step} is not on {look.where}, whole ones are: {_whole_steps(look)}",),
-        )
-        for look in evidence.tiers
-        if lacks(look, choice)
-    )  # fmt: skip
+def _lacking(evidence: Evidence, choice: CheckpointChoice) -> Iterator[Cause]:
+    """Tiers from which the next restart would have to fall back further than necessary; not sure while a copy of it goes on."""
+    best = choice.best.candidate if choice.best else None
+    for look in evidence.tiers:
+        if best is None or not lacks(look, choice):
+            continue
+        words = f"step {best.step} is not on {look.where}, whole ones are: {_whole_steps(look)}"
+        busy = next((h for x in look.leftovers if x.was == best.name and (h := writer(look, x.name))), None)
+        sure, decides = (Certainty.LIKELY, (whether_it_ends(busy.pid),)) if busy else (Certainty.CONFIRMED, ())
+        yield Cause(slug="tier-lacks-it", certainty=sure, subject=look.where, evidence=(words,), decides=decides)
 
 
 def _whole_steps(look: TierLook) -> str:

@@ -1,8 +1,9 @@
 """What this program left when it was killed: copies that go on by themselves, deletions that a person must settle."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from runbooks.checkpoint.copies import command
+from runbooks.checkpoint.copies import command, whether_it_ends, writer
 from runbooks.checkpoint.evidence import Evidence, Leftover, TierLook
 from runbooks.core.args.checkpoints import InterruptedDeletion
 from runbooks.core.checkpoints import Checkpoints
@@ -20,11 +21,16 @@ def leftover_causes(evidence: Evidence) -> tuple[Cause, ...]:
     for look in evidence.tiers:
         copies = [x for x in look.leftovers if x.doing in ("copy", "pointer")]
         if copies:
-            words = tuple(f"{x.name}: {size(x.size)}, {x.doing} of {x.was}, broken off" for x in copies[:MANY])
-            sure = Certainty.CONFIRMED
-            out.append(Cause(slug="copy-unfinished", certainty=sure, subject=look.where, evidence=words, innocent=True))
+            out.append(_copies(look, copies[:MANY]))
         out.extend(_deletion(look, x) for x in look.leftovers[:MANY] if x.doing == "deletion")
     return tuple(out)
+
+
+def _copies(look: TierLook, left: Sequence[Leftover]) -> Cause:
+    busy = {x.name: h.pid for x in left if (h := writer(look, x.name))}
+    words = tuple(f"{x.name}: {size(x.size)}, {x.doing} of {x.was}, {'goes on' if x.name in busy else 'broken off'}" for x in left)
+    sure, decides = (Certainty.LIKELY if busy else Certainty.CONFIRMED), tuple(whether_it_ends(pid) for pid in busy.values())
+    return Cause(slug="copy-unfinished", certainty=sure, subject=look.where, evidence=words, decides=decides, innocent=True)
 
 
 def _deletion(look: TierLook, left: Leftover) -> Cause:

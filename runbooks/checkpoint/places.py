@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from runbooks.checkpoint.choose import CheckpointChoice
+from runbooks.checkpoint.copies import whether_it_ends, writer
 from runbooks.checkpoint.evidence import Evidence, Space, TierLook
 from runbooks.checkpoint.limits import Limits
 from runbooks.core.checkpoints import Checkpoints, TierKind
@@ -120,7 +121,9 @@ def _pointer(look: TierLook, choice: CheckpointChoice) -> Iterator[Cause]:
     what = f"is damaged or unfinished ({bad[0].name})" if bad else "is not there"
     newer = f"; the newest whole one is step {choice.best.candidate.step}" if choice.best else ""
     evidence = (f"`{look.pointer.value.text}` of the pointer {what}{newer}",)
-    yield Cause(slug="pointer-wrong", certainty=Certainty.CONFIRMED, subject=look.where, evidence=evidence)
+    busy = writer(look, bad[0].name if bad else text)
+    sure, decides = (Certainty.LIKELY, (whether_it_ends(busy.pid),)) if busy else (Certainty.CONFIRMED, ())
+    yield Cause(slug="pointer-wrong", certainty=sure, subject=look.where, evidence=evidence, decides=decides)
 
 
 def _stalled(evidence: Evidence, look: TierLook, limits: Limits) -> Iterator[Cause]:

@@ -14,6 +14,7 @@ from runbooks.core.sizes import size as sized
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.triage.closing import closing_error
 
+NO_DRIVER = "why no NVIDIA driver is loaded, which makes these devices: `lsmod | grep nvidia`, `dmesg` on the node"
 OF_THE_ENGINE = ("container", "siblings", "events")  # readings that the daemon itself answers
 
 
@@ -100,7 +101,9 @@ def judge_host(e: Evidence, c: ContainerFacts | None, limits: Limits) -> list[Ca
         found += _bare_sources(e, c, host) + _driver(c, host)
     if host and host.missing_devices:
         words = "not there: " + ", ".join(host.missing_devices)
-        found.append(cause("devices-lost", Certainty.CONFIRMED, f"devices of {e.node}", words))
+        unloaded = host.driver is not None and not host.driver.loaded and any("nvidia" in d for d in host.missing_devices)
+        sure, decides = (Certainty.LIKELY, (NO_DRIVER,)) if unloaded else (Certainty.CONFIRMED, ())
+        found.append(cause("devices-lost", sure, f"devices of {e.node}", words, decides=decides))
     return found
 
 

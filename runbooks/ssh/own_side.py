@@ -90,21 +90,22 @@ def _halves(v: SshView, key: GivenKey) -> None:
               f"configured public half: {v.public.type} {v.public.fingerprint}", about=key.source)  # fmt: skip
 
 
+CLOCK = "whether this machine's clock is right: `date -u` here and on the server"
+
+
 def _certificate(v: SshView, key: GivenKey) -> None:
     c, refused = key.certificate, bool(v.wire and v.wire.auth is Auth.REFUSED)
     if c is None:
         return
     now = int(v.e.taken_at.timestamp())
     about = f"certificate {c.key_id!r} (serial {c.serial})"
+    in_spite = bool(v.wire and v.wire.auth is Auth.ACCEPTED)
+    sure, decides = (POSSIBLE, (CLOCK,)) if in_spite else (SURE, ())  # the server, by its own clock, lets it or its key in
     if now >= c.valid_before:
-        v.say("certificate-expired", SURE, f"{about} ended {now - c.valid_before} s ago", about=about)
+        v.say("certificate-expired", sure, f"{about} ended {now - c.valid_before} s ago", about=about, decides=decides)
     elif now < c.valid_after:
-        v.say(
-            "certificate-not-yet-valid",
-            SURE,
-            f"{about} begins in {c.valid_after - now} s: is a clock wrong?",
-            about=about,
-        )
+        words = f"{about} begins in {c.valid_after - now} s: is a clock wrong?"
+        v.say("certificate-not-yet-valid", sure, words, about=about, decides=decides)
     elif not c.user or (c.for_fingerprint and key.fingerprint and c.for_fingerprint != key.fingerprint):
         v.say(
             "certificate-of-another-key",

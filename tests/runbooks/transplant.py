@@ -1,7 +1,8 @@
 """A reading of one situation put into another, and what the judge then says of the cause that it was to exclude.
 
 For a cause A that situation SA confirms, and an alternative B that situation SB finds: what runbook.yaml names as the reading
-that excludes B is taken from SB and put into SA. If the judge looks at it, A does not stand as before.
+that excludes B is taken from SB and put into SA. If the judge looks at it, A does not stand as before. Of an alternative that
+is no cause, alternatives.yaml names the situations in which it is so.
 """
 
 from collections import Counter, defaultdict
@@ -12,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import yaml
 from pydantic import BaseModel
 
 from runbooks.core.confirmed import OWN, _names
@@ -34,17 +36,21 @@ class Shown(StrEnum):
     RIVAL = "the alternative stands instead"
     TOGETHER = "the alternative stands instead, with what else it rests on"
     FALLS = "the cause does not stand any more"
+    WORDS = "the cause does not stand any more, beside an alternative said in words"
     GROUND = "the cause lost its own ground with that reading, and nothing stands instead"
     BESIDE = "the alternative stands beside the cause, of another thing"
     NOT = "the cause stands as before"
     NO_CAUSE = "no situation finds the cause"
     NO_RIVAL = "no situation finds the alternative"
+    NOT_TRIED = "said in words, and no situation shows it: not tried"
     NO_READING = "no two situations differ in that reading"
 
 
-PROVEN = (Shown.RIVAL, Shown.TOGETHER, Shown.FALLS)
+PROVEN = (Shown.RIVAL, Shown.TOGETHER, Shown.FALLS, Shown.WORDS)
 BEGIN, END = "<!-- excluded: written by `python -m tests.runbooks.transplant` -->", "<!-- end of excluded -->"
 RESULTS = Path(__file__).resolve().parents[1] / "RESULTS.md"
+IN_WORDS: dict[str, dict[str, list[str] | str]] = yaml.safe_load((Path(__file__).parent / "alternatives.yaml").read_text(encoding="utf-8"))
+"""Runbook -> alternative in words -> the situations in which it is so, or why it is not tried."""
 
 
 class Pair(NamedTuple):
@@ -75,6 +81,9 @@ class Found(NamedTuple):
     cause: Cause
 
 
+NOBODY = Cause(slug="in-words", certainty=Certainty.POSSIBLE, subject="", evidence=("an alternative that is no cause",))
+
+
 class Trial(NamedTuple):
     """The best that was shown of a pair, and by which situations."""
 
@@ -84,17 +93,46 @@ class Trial(NamedTuple):
 
 
 def pairs(runbook: str) -> Iterator[Pair]:
-    """Every cause with every alternative that is itself a cause."""
-    causes = load_runbook(runbook).causes
-    for slug, known in causes.items():
+    """Every cause with every alternative."""
+    for slug, known in load_runbook(runbook).causes.items():
         for rival, reading in known.excluded_by.items():
-            if rival in causes:
-                yield Pair(runbook, slug, rival, reading)
+            yield Pair(runbook, slug, rival, reading)
+
+
+def in_words(pair: Pair) -> bool:
+    """Whether the alternative is no cause of the runbook."""
+    return pair.rival not in load_runbook(pair.runbook).causes
 
 
 @cache
 def tried(pair: Pair) -> Trial:
     """What is shown of that pair."""
+    return _tried_in_words(pair) if in_words(pair) else _tried(pair)
+
+
+def _tried_in_words(pair: Pair) -> Trial:
+    """The reading as it is where the alternative is so, which gives an answer there, takes the cause away."""
+    named, of = IN_WORDS[pair.runbook][pair.rival], _confirming(pair.runbook, pair.cause)
+    if isinstance(named, str):
+        return Trial(Shown.NOT_TRIED)
+    if not of:
+        return Trial(Shown.NO_CAUSE)
+    by = [Found(s, NOBODY) for s in situations() if s.runbook == pair.runbook and s.title in named]
+    best = Trial(Shown.NO_READING if by else Shown.NO_RIVAL)
+    for a, b in islice(_nearest(of, by), MOST):
+        evidence = put(a, b, [pair.reading])
+        if evidence is None:
+            continue
+        if stands(a, a.case.judge(evidence)):
+            best = Trial(Shown.NOT, a.case.title, b.case.title)
+        elif _lost(evidence) > _lost(a.case.evidence):
+            best = Trial(Shown.GROUND, a.case.title, b.case.title)
+        else:
+            return Trial(Shown.WORDS, a.case.title, b.case.title)
+    return best
+
+
+def _tried(pair: Pair) -> Trial:
     of, by = _confirming(pair.runbook, pair.cause), _finding(pair.runbook, pair.rival)
     if not of or not by:
         return Trial(Shown.NO_RIVAL if of else Shown.NO_CAUSE)
@@ -256,9 +294,10 @@ def _with(value: Any, place: Place, new: Any) -> Any:
 
 
 def unshown(runbook: str) -> list[str]:
-    """The pairs of which nothing is proven, with what was seen instead."""
+    """The pairs that are tried and of which nothing is proven, with what was seen instead."""
     trials = ((pair, tried(pair)) for pair in pairs(runbook))
-    return [f"{pair}: {x.shown} ({x.of!r} with that of {x.by!r})" for pair, x in trials if x.shown not in PROVEN]
+    allowed = (*PROVEN, Shown.NOT_TRIED)
+    return [f"{pair}: {x.shown} ({x.of!r} with that of {x.by!r})" for pair, x in trials if x.shown not in allowed]
 
 
 def counted() -> str:
@@ -266,6 +305,13 @@ def counted() -> str:
     count = Counter(tried(pair).shown for slug in runbook_slugs() for pair in pairs(slug))
     rows = [("proven", sum(count[x] for x in PROVEN)), *((str(x), count[x]) for x in Shown), ("all", sum(count.values()))]
     return "\n".join(("| what was seen | alternatives |", "|---|---|", *(f"| {what} | {number} |" for what, number in rows)))
+
+
+def published() -> dict[str, int]:
+    """What RESULTS.md says."""
+    part = RESULTS.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0]
+    rows = [[c.strip() for c in line.strip("|").split("|")] for line in part.strip().splitlines()[2:]]
+    return {what: int(number) for what, number in rows}
 
 
 def write() -> None:

@@ -97,7 +97,7 @@ def evidence(raw: dict[str, Any]) -> tuple[Evidence, Checkpoints]:
         else Tier(name=t["name"], kind=t.get("kind", "nvme"), path="/nvme/ckpt", limit_bytes=t.get("limit_bytes"))
         for t in raw["tiers"]
     )  # fmt: skip
-    config = Checkpoints(tiers=tiers, step_seconds=2, gpus=8)
+    config = Checkpoints(**{"tiers": tiers, "step_seconds": 2, "gpus": 8, **raw.get("config", {})})
     others = tuple(
         OtherNode(node=n, tier="nvme", steps=Known[tuple[int, ...]](value=tuple(s)),
                   parts=tuple(candidate(n, *c) for c in raw.get("parts", {}).get(n, [])))
