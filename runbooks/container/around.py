@@ -6,7 +6,7 @@ from runbooks.container.evidence import ContainerFacts, Evidence
 from runbooks.container.others import mate, pod_mates
 from runbooks.container.parsers.engine_error import refusal
 from runbooks.container.shared_end import said
-from runbooks.container.words import Limits, cause, clock, known, log_of, near, span
+from runbooks.container.words import Limits, cause, clock, known, log_of, near, span, without_driver
 from runbooks.core.distinct import capital
 from runbooks.core.host_facts import Disk, EngineUnit, HostFacts, Upgrade
 from runbooks.core.reading import Known, Unknown, UnknownReason
@@ -14,7 +14,6 @@ from runbooks.core.sizes import size as sized
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.triage.closing import closing_error
 
-NO_DRIVER = "why no NVIDIA driver is loaded, which makes these devices: `lsmod | grep nvidia`, `dmesg` on the node"
 OF_THE_ENGINE = ("container", "siblings", "events")  # readings that the daemon itself answers
 
 
@@ -101,8 +100,7 @@ def judge_host(e: Evidence, c: ContainerFacts | None, limits: Limits) -> list[Ca
         found += _bare_sources(e, c, host) + _driver(c, host)
     if host and host.missing_devices:
         words = "not there: " + ", ".join(host.missing_devices)
-        unloaded = host.driver is not None and not host.driver.loaded and any("nvidia" in d for d in host.missing_devices)
-        sure, decides = (Certainty.LIKELY, (NO_DRIVER,)) if unloaded else (Certainty.CONFIRMED, ())
+        sure, decides = without_driver(host)
         found.append(cause("devices-lost", sure, f"devices of {e.node}", words, decides=decides))
     return found
 

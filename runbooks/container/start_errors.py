@@ -81,6 +81,8 @@ def _held(e: Evidence, c: ContainerFacts, slug: str, there: list[HostPath]) -> t
         return None, ()
     if slug == "devices-lost" and host is not None and host.nvidia_devices and not host.missing_devices:
         return None, ()
+    if slug == "devices-lost" and host is not None:
+        return without_driver(host)
     if slug == "stale-fuse" and not any(m.state == "dead" for m in known(e.fuse) or ()):
         return LIKELY, ("a mount whose process is gone: none was seen by now",)
     return SURE, ()

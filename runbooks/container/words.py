@@ -6,6 +6,7 @@ from typing import TypeVar
 from runbooks.container.backoff import is_kept, recent
 from runbooks.container.evidence import ContainerFacts, EngineEvent, Evidence
 from runbooks.core.base import Amount, Count, Frozen, Size
+from runbooks.core.host_facts import HostFacts
 from runbooks.core.reading import Absent, Known, Unknown
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.triage.closing import closing_error
@@ -43,6 +44,14 @@ class Limits(Frozen):
     work_cpu_percent: Amount  # of one core
     work_bytes_per_s: Amount  # read and written, or through TCP
     keep_old_s: Amount  # a replaced container is kept at least this long
+
+
+def without_driver(host: HostFacts) -> tuple[Certainty, tuple[str, ...]]:
+    """How sure devices are lost by themselves, and what decides it: a driver that is not loaded has none, and comes first."""
+    d = host.driver
+    if d is not None and d.libraries and not d.loaded and not host.nvidia_devices:
+        return Certainty.LIKELY, ("why the NVIDIA driver is not loaded: `lsmod | grep nvidia`, `dmesg` on the node",)
+    return Certainty.CONFIRMED, ()
 
 
 def known(reading: Known[T] | Absent | Unknown) -> T | None:

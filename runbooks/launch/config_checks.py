@@ -13,6 +13,7 @@ from runbooks.launch.parsers.launch_kind import started_by
 from runbooks.launch.parsers.yaml_traps import SWALLOWED, Loader, Trap, find_traps, is_exponent
 from runbooks.parsers.torchrun_cmdline import parse_launch
 
+LATER = "which value the program takes: the command line names this key as well"
 MEANT = "whether a key or a text (image and tag, host and port) is meant: the launch's `keys` in the fleet file"
 
 
@@ -47,10 +48,19 @@ def _leaves(launch: Launch) -> set[str]:
 def _sure(trap: Trap, launch: Launch) -> Certainty:
     """What cannot be meant is confirmed. Text with a colon may be an image and its tag or a host and its port: a key that the
     program knows excludes that, and a number that is neither tag nor port makes it likely."""
+    if trap.kind == "config-value" and _said_later(trap, launch):
+        return Certainty.LIKELY
     if trap.fails or _lost_key(trap) in _leaves(launch):
         return Certainty.CONFIRMED
     value = trap.found.strip().partition(":")[2]
     return Certainty.LIKELY if not _lost_key(trap) or is_exponent(value) else Certainty.POSSIBLE
+
+
+def _said_later(trap: Trap, launch: Launch) -> bool:
+    """Whether the command line gives that key a value, which may come after the file's: --min-nodes=2, elastic.min_nodes=2."""
+    flags = [w for w in launch.command if w.startswith("-") or "=" in w]
+    names = {w.lstrip("-+").partition("=")[0].rpartition(".")[2].replace("-", "_") for w in flags}
+    return trap.found.partition(":")[0].strip() in names
 
 
 def _cause(trap: Trap, path: str, launch: Launch) -> Cause:
@@ -58,7 +68,8 @@ def _cause(trap: Trap, path: str, launch: Launch) -> Cause:
     if trap.corrected:
         words.append(f"corrected: {trap.corrected.rstrip()}")
     certainty = _sure(trap, launch)
-    decides = () if certainty is Certainty.CONFIRMED else (MEANT if _lost_key(trap) else "what its author meant",)
+    ask = LATER if trap.kind == "config-value" else MEANT if _lost_key(trap) else "what its author meant"
+    decides = () if certainty is Certainty.CONFIRMED else (ask,)
     where = f"{path}:{trap.line}:{trap.column}"
     fix = f"{where}: {trap.corrected.rstrip()}" if trap.corrected else ""
     return Cause(slug=trap.kind, certainty=certainty, subject=where, evidence=tuple(words), decides=decides, fix=fix)

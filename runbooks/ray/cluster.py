@@ -12,6 +12,7 @@ from runbooks.ray.words import cause, known
 if TYPE_CHECKING:
     from runbooks.ray.limits import Limits
 
+SURE = Certainty.CONFIRMED
 NAME = "_ray_internal_job_actor_"  # a supervisor's name is this and the submission id
 
 
@@ -87,9 +88,11 @@ def _not_joined(e: Evidence) -> list[Cause]:
     if not short:
         return []
     words = ", ".join(f"{k}: {got:g} of {want:g}" for k, (got, want) in short.items())
-    alive = sum(n.alive for n in nodes)
-    return [cause("nodes-missing", Certainty.CONFIRMED, f"cluster {e.cluster}", f"resources joined: {words}",
-                  f"{alive} of {len(nodes)} listed nodes are alive")]  # fmt: skip
+    alive, usage = sum(n.alive for n in nodes), known(e.usage)
+    awaited = f"nodes that the autoscaler waits for: {', '.join(usage.coming)}" if usage and usage.coming else ""
+    sure, check = (Certainty.LIKELY, ("whether they join: the autoscaler's log (monitor.log on the head)",)) if awaited else (SURE, ())
+    return [cause("nodes-missing", sure, f"cluster {e.cluster}", f"resources joined: {words}",
+                  f"{alive} of {len(nodes)} listed nodes are alive", awaited, decides=check)]  # fmt: skip
 
 
 def judge_autoscaler(e: Evidence, limits: "Limits") -> list[Cause]:

@@ -1,5 +1,7 @@
 """Judges what surrounds the worker: orchestrator, variables, database against provider, stale workers, held tasks."""
 
+from collections.abc import Iterator
+
 from runbooks.core.judgment import LIKELY, POSSIBLE, SURE
 from runbooks.core.reading import Known, Unknown, UnknownReason
 from runbooks.core.verdict import Cause
@@ -106,14 +108,18 @@ def judge_stale(v: SpawningView) -> None:
         v.say("status-still", LIKELY, f"status {row.status} for {still:.0f} s without a task", decides=("its log",))
 
 
+def unnamed(v: SpawningView) -> Iterator[Pod]:
+    """Pods that run or start and that no live row names."""
+    named = {w.pod_id for w in v.workers if w.pod_id and w.status not in DONE}
+    yield from (p for p in v.pods if p.id not in named and p.phase in (Phase.RUNNING, Phase.STARTING))
+
+
 def _records(v: SpawningView) -> None:
     """Provider and database disagree about other pods. Read only."""
     if not isinstance(v.e.pods, Known) or not isinstance(v.e.workers, Known):
         return
-    named = {w.pod_id for w in v.workers if w.pod_id and w.status not in DONE}
-    for p in v.pods:
-        old = (v.age(p.created_at or p.started_at) or 0.0) > v.limits.leak_age_s
-        if p.id not in named and p.phase in (Phase.RUNNING, Phase.STARTING) and old:
+    for p in unnamed(v):
+        if (v.age(p.created_at or p.started_at) or 0.0) > v.limits.leak_age_s:
             cost = f", {p.cost_per_hour:.2f} an hour" if p.cost_per_hour else ""
             v.say("pod-without-row", POSSIBLE, f"pod {p.id} ({p.name}) runs{cost} and no live row names it", about=f"pod {p.id}",
                   decides=("a second look minutes later; is it somebody else's?",))  # fmt: skip

@@ -4,7 +4,7 @@ from runbooks.core.judgment import LIKELY, POSSIBLE, SURE
 from runbooks.core.reading import Unknown, UnknownReason
 from runbooks.core.verdict import Certainty
 from runbooks.parsers.runpod import LogSaid, Phase, Pod, Runtime, StoppedBy, last_phase, read_log_line
-from runbooks.spawning.around import refused
+from runbooks.spawning.around import CLOCKS_S, refused, unnamed
 from runbooks.spawning.capacity import judge_capacity
 from runbooks.spawning.inside import FULL, judge_step
 from runbooks.spawning.parsers.orchestrator_log import line_time
@@ -62,9 +62,12 @@ def _never(v: SpawningView) -> None:
         judge_capacity(v, lines)
     elif v.orch and v.orch.step_failed:
         judge_step(v, "the row has no pod")
-    elif old:
-        v.say("pod-never-existed", SURE if v.cycling is not None else LIKELY,
-              f"the row has no pod id {v.age(v.row.created) or 0:.0f} s after it was created" if v.row else "no pod id")  # fmt: skip
+    elif old and v.row:
+        age = v.age(v.row.created) or 0.0
+        mine = [p for p in unnamed(v) if (v.age(p.created_at or p.started_at) or 0.0) <= age + CLOCKS_S]
+        asks = tuple(f"whether pod {p.id} ({p.name}) is its own: no live row names it, and it is no older" for p in mine[:3])
+        v.say("pod-never-existed", SURE if v.cycling is not None and not mine else LIKELY,
+              f"the row has no pod id {age:.0f} s after it was created", decides=asks)  # fmt: skip
 
 
 def _missing(v: SpawningView) -> None:
