@@ -55,7 +55,7 @@ def offer(evidence: Evidence, config: Checkpoints, limits: Limits, choice: Check
     if choice.open:
         withheld.append(f"nothing is copied or pointed to an older step: {choice.open[0].where} is newer and may be whole")
     else:
-        plans.append(_copy(evidence, config, choice, withheld))
+        plans.append(_copy(evidence, config, choice, causes, withheld))
         plans.extend(_repoint(config, look, choice, sure, withheld) for look in evidence.tiers)
     plans.append(plan_quarantine(evidence, causes, withheld))
     plans.extend(_uploads(config, look, limits) for look in evidence.tiers)
@@ -95,14 +95,18 @@ def _create(look: TierLook, s: Space) -> Plan:
     return Plan(name=f"create folder of {look.tier}", steps=(step,), for_causes=("directory-missing",), why=why)
 
 
-def _copy(evidence: Evidence, config: Checkpoints, choice: CheckpointChoice, withheld: list[str]) -> Plan | None:
-    """The chosen step to the first tier (as the file lists them) that lacks it and has room."""
+def _copy(
+    evidence: Evidence, config: Checkpoints, choice: CheckpointChoice, causes: tuple[Cause, ...], withheld: list[str]
+) -> Plan | None:
+    """The chosen step to the first tier (as the file lists them) that surely lacks it and has room."""
+    lacking = {c.subject: c for c in causes if c.slug == "tier-lacks-it"}
+    withheld += [f"no copy to {where}: it is not known {c.decides[0]}" for where, c in lacking.items() if c.decides]
     source = next((c for c in choice.copies if c.candidate.content in ("proven", "unprovable")), None)
     if source is None:
         return None
     for look in evidence.tiers:
         tier = config.tier(look.tier)
-        if not lacks(look, choice) or not _has_room(look, source, withheld):
+        if look.where not in lacking or lacking[look.where].decides or not _has_room(look, source, withheld):
             continue
         step = Step(
             kind="copy-checkpoint", owner=lock_of(look, tier), commands=copying(config, source, look),

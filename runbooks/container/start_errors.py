@@ -4,7 +4,7 @@ import errno
 
 from runbooks.container.evidence import ContainerFacts, Evidence, FuseMount
 from runbooks.container.parsers.engine_error import refusal
-from runbooks.container.words import cause, known
+from runbooks.container.words import cause, known, without_driver
 from runbooks.core.host_facts import HostPath
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.triage.text import meanings

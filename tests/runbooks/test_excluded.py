@@ -15,7 +15,19 @@ from pydantic import BaseModel
 from runbooks.core.knowledge import runbook_slugs
 from runbooks.core.verdict import Diagnosis
 from tests.runbooks.every import Situation, situations
-from tests.runbooks.transplant import IN_WORDS, Found, Pair, Shown, in_words, pairs, published, put, shown, tried, unshown
+from tests.runbooks.transplant import (
+    IN_WORDS,
+    Found,
+    Pair,
+    Shown,
+    in_words,
+    pairs,
+    published,
+    put,
+    shown,
+    tried,
+    unshown,
+)
 
 LEAST = 450  # alternatives that are tried; fewer would hide what is not
 KILLED = Pair("container-death", "killed-from-outside", "oom-container", "ooms")
