@@ -74,9 +74,10 @@ def _missing(v: SpawningView) -> None:
     """Not in this answer. Gone only when two reads apart say so, and nothing says otherwise."""
     pod = v.row.pod_id if v.row else "?"
     about, doubt = f"pod {pod}", _doubt(v, pod)
-    young = v.age(v.row.created if v.row else None)
-    if young is not None and young <= v.limits.visible_s:
-        doubt = doubt or f"its row is only {young:.0f} s old: the provider may not list it yet"
+    young = max((s for s in (v.age(v.row.created), v.age(v.row.changed)) if s is not None), default=None) if v.row else None
+    if young is None or young <= v.limits.visible_s:
+        age = "of an age that it does not say" if young is None else f"only {young:.0f} s old"
+        doubt = doubt or f"its row is {age}: the provider may not list it yet"
     if v.gone and not doubt:
         v.say(
             "pod-gone", SURE, f"pod {pod} is not at the provider, on two reads {v.limits.gap_s:g} s apart", about=about

@@ -85,7 +85,7 @@ def _mode(v: SshView, key: GivenKey) -> None:
 
 
 def _halves(v: SshView, key: GivenKey) -> None:
-    if v.public and key.fingerprint and v.public.fingerprint != key.fingerprint:
+    if v.public and key.fingerprint and v.public.fingerprint and v.public.fingerprint != key.fingerprint:
         v.say("key-pair-mismatch", SURE, f"private half: {key.type} {key.fingerprint}",
               f"configured public half: {v.public.type} {v.public.fingerprint}", about=key.source)  # fmt: skip
 

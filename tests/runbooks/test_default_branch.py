@@ -1,0 +1,163 @@
+"""No default branch confirms. What is confirmed falls when a reading that it rests on is as it is where all is well, and what says
+less confirms nothing new: neither in the known situations nor in evidence that is made from the types alone."""
+
+import random
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from runbooks.core.knowledge import folder_of, load_runbook, runbook_slugs
+from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
+from tests.runbooks.every import Situation, situations
+from tests.runbooks.test_confirmed import sure, thing
+from tests.runbooks.test_never_raises import MANY, Maker, Nothing, pool
+from tests.runbooks.test_never_raises import put as changed
+from tests.runbooks.transplant import Found, put
+
+WELL = 8  # situations in which all is well that are tried for a confirmed cause, the nearest first
+SAMPLE = 2 * MANY  # fields that are taken away in the situations of a runbook; in the soak each one
+LEAST = 280  # causes that some situation confirms; fewer would hide what is not tried
+EVERY = pytest.param(None, id="every field", marks=[pytest.mark.soak, pytest.mark.timeout(7200)])
+
+ANSWER = "that there is none is an answer"
+OPEN = "open: what does not say it, as an older record, is judged as if there were none"
+LEFT_OUT = {  # fields without which a situation confirms something else
+    "distributed-setup": {ANSWER: "launch.batch nodes.facts.launchers.launch.script"},
+    "ssh-auth-failure": {
+        ANSWER: "wire.banner_says wire.command_says far.nologin",
+        OPEN: "far.shell far.home far.shell_in_chroot key.openssh_reads",
+    },
+    "checkpoint-fallback": {ANSWER: "tiers.space.error", OPEN: "tiers.leftovers.was"},
+    "container-death": {
+        ANSWER: "wanted.ray_ip host.engine_unit host.engine_unit.entered_at host.engine_unit.left_at supervisors.left_at container.error",
+        OPEN: "container.started_at container.finished_at ray.nodes.started_at events.id ooms.cgroup host.driver host.daemon_started_at "
+              "siblings.finished_at ray.worker_python ray_head.versions.python",
+    },
+    "ray-job": {ANSWER: "head.gcs.pid job.error_type", OPEN: "actors.job_id job.job_id"},
+    "zombie-gpu": {
+        ANSWER: "processes.job processes.parent_command kernel.xid processes.cgroup",
+        OPEN: "processes.cpu_window_s processes.io_window_bytes processes.sockets_moved_bytes processes.run elsewhere.processes.run "
+              "gpus.gpus.bus_id kernel.bus_id gpus.gpus.recovery_action",
+    },
+    "stale-rendezvous": {
+        ANSWER: "run runs.first.rendezvous runs.second.rendezvous runs.first.state runs.second.state nodes.facts.reach.error saved.refusal "
+                "nodes.facts.agents.launch.endpoint nodes.facts.agents.launch.master_addr nodes.facts.workers.run_id",
+        OPEN: "nodes.facts.inside runs.second.master etcd.version nodes.facts.agents.launch.script",
+    },
+    "stuck-spawning": {
+        ANSWER: "row.pod_id each.row.pod_id workers.pod_id row.heartbeat pod.pod.stop stock.here stock.in_cloud",
+    },
+}  # fmt: skip
+
+
+@cache
+def well(runbook: str) -> tuple[Found, ...]:
+    """The situations in which nothing is wrong."""
+    nobody = Cause(slug="nobody", certainty=Certainty.POSSIBLE, subject="", evidence=("all is well",))
+    return tuple(Found(s, nobody) for s in situations() if s.runbook == runbook and s.judge().state is State.HEALTHY)
+
+
+def decided(case: Situation, cause: Cause) -> bool:
+    """Whether a reading that it rests on takes that cause away, where it is as it is in a situation that is well."""
+    known = load_runbook(case.runbook).causes[cause.slug]
+    mine = [f for f in well(case.runbook) if all(c.slug != cause.slug for c in f.case.judge().causes)]
+    for one in sorted(mine, key=lambda f: _apart(case.evidence, f.case.evidence))[:WELL]:
+        for group in known.rests_on:
+            evidence = put(Found(case, cause), one, [group])
+            if evidence is not None and thing(cause) not in sure(case.judge(evidence)):
+                return True
+    return False
+
+
+def _apart(one: BaseModel, other: BaseModel) -> int:
+    """In how many fields two evidences differ."""
+    return sum(getattr(one, f) != getattr(other, f) for f in type(one).model_fields)
+
+
+@cache
+def confirmed(runbook: str) -> tuple[tuple[Situation, Cause], ...]:
+    """Every cause that a situation of the runbook confirms, with the first such situation."""
+    found: dict[str, tuple[Situation, Cause]] = {}
+    for case in (s for s in situations() if s.runbook == runbook):
+        for cause in sure(case.judge()).values():
+            found.setdefault(cause.slug, (case, cause))
+    return tuple(found.values())
+
+
+@pytest.mark.parametrize("runbook", runbook_slugs())
+def test_what_is_confirmed_is_decided_by_a_reading_that_it_rests_on(runbook: str) -> None:
+    assert [f"{cause.slug} in {case.title!r}" for case, cause in confirmed(runbook) if not decided(case, cause)] == []
+
+
+def test_enough_is_confirmed_to_mean_anything() -> None:
+    assert sum(len(confirmed(runbook)) for runbook in runbook_slugs()) >= LEAST
+
+
+def unsaid(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Each field that need not be given and says nothing by its default (None or no text), as in a record that leaves it out."""
+    if isinstance(value, BaseModel):
+        for name, field in type(value).model_fields.items():
+            inner = getattr(value, name)
+            if not field.is_required() and field.default in (None, "") and inner != field.default:
+                yield (*path, name), field.default
+            yield from unsaid(inner, (*path, name))
+    elif isinstance(value, tuple | Mapping):
+        for key, item in value.items() if isinstance(value, Mapping) else enumerate(value):
+            yield from unsaid(item, (*path, key))
+
+
+def slugs(found: Diagnosis) -> set[str]:
+    return {c.slug for c in found.causes if c.certainty is Certainty.CONFIRMED}
+
+
+def judged(case: Situation, evidence: BaseModel) -> Diagnosis | None:
+    """None where the model itself refuses that evidence: it was never read."""
+    try:
+        return case.judge(type(evidence).model_validate(evidence.model_dump(warnings=False)))
+    except ValidationError:
+        return None
+
+
+def plain(path: tuple[Any, ...]) -> str:
+    """As LEFT_OUT names it: without the numbers and keys of a list's items and without what a reading wraps."""
+    return ".".join(x for x in path if isinstance(x, str) and x != "value")
+
+
+@pytest.mark.parametrize("most", [pytest.param(SAMPLE, id="a sample"), EVERY])
+@pytest.mark.parametrize("runbook", runbook_slugs())
+def test_what_says_less_confirms_nothing_new(runbook: str, most: int | None) -> None:
+    chosen, wrong = random.Random(runbook), set()
+    worlds = [s for s in situations() if s.runbook == runbook]
+    known = {name for names in LEFT_OUT.get(runbook, {}).values() for name in names.split()}
+    for case in worlds:
+        before, found = slugs(case.judge()), [x for x in unsaid(case.evidence) if plain(x[0]) not in known]
+        for path, new in found if most is None else chosen.sample(found, min(len(found), max(1, most // len(worlds)))):
+            after = judged(case, changed(case.evidence, path, new))
+            wrong |= {f"{slug} without {plain(path)} in {case.title!r}" for slug in (slugs(after) - before if after else ())}
+    assert wrong == set()
+
+
+def test_no_field_is_named_in_vain() -> None:
+    """Each is one that a situation has; and what is open is counted in RESULTS.md."""
+    has: dict[str, set[str]] = {}
+    for case in situations():
+        has.setdefault(case.runbook, set()).update(plain(path) for path, _ in unsaid(case.evidence))
+    assert {(r, n) for r, kinds in LEFT_OUT.items() for names in kinds.values() for n in names.split() if n not in has[r]} == set()
+
+
+@pytest.mark.parametrize("runbook", runbook_slugs())
+def test_what_is_confirmed_of_made_evidence_is_decided(runbook: str) -> None:
+    kind = import_module(f"runbooks.{folder_of(runbook)}.evidence").Evidence
+    limits, wrong = load_runbook(runbook).limit_values(), []
+    for seed in range(MANY // 3):
+        try:
+            evidence = Maker(random.Random(f"default {runbook} {seed}"), pool(runbook)).model(kind, 0)
+        except Nothing:
+            continue
+        case = Situation(runbook, f"seed {seed}", evidence, limits)
+        wrong += [f"{c.slug}, seed {seed}" for c in sure(case.judge(evidence)).values() if not decided(case, c)]
+    assert wrong == []
