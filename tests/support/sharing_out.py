@@ -65,6 +65,7 @@ LONG = (
     "tests/runbooks/rendezvous/test_schedules",
     "tests/runbooks/test_confirmed",
     "tests/runbooks/test_consistent",
+    "tests/runbooks/test_default_branch",
     "tests/runbooks/test_excluded",
     "tests/runbooks/test_forbidden",
     "tests/runbooks/test_never_raises",
