@@ -15,16 +15,9 @@ GPU_FIELDS = (
 )
 """What to pass to --query-gpu. The parser takes any subset, in any order, by the header line."""
 REASONS = {  # nvml.h, nvmlClocksEventReasons
-    0x1: "gpu_idle",
-    0x2: "applications_clocks_setting",
-    0x4: "sw_power_cap",
-    0x8: "hw_slowdown",
-    0x10: "sync_boost",
-    0x20: "sw_thermal_slowdown",
-    0x40: "hw_thermal_slowdown",
-    0x80: "hw_power_brake_slowdown",
-    0x100: "display_clocks_setting",
-}
+    0x1: "gpu_idle", 0x2: "applications_clocks_setting", 0x4: "sw_power_cap", 0x8: "hw_slowdown", 0x10: "sync_boost",
+    0x20: "sw_thermal_slowdown", 0x40: "hw_thermal_slowdown", 0x80: "hw_power_brake_slowdown", 0x100: "display_clocks_setting",
+}  # fmt: skip
 _FAULT = re.compile(r"lost|fallen off|unknown error|unable to determine|requires reset|ERR!", re.IGNORECASE)
 _FAILED = re.compile(
     r"^.*(failed to initialize nvml|nvidia-smi has failed|couldn't communicate|no devices were found|command not found|"

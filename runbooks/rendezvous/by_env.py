@@ -84,7 +84,8 @@ def env_causes(evidence: Evidence, import_s: float) -> list[Cause]:
 
 
 def _job(job: EnvJob, evidence: Evidence, import_s: float) -> list[Cause]:
-    found = [*_differ(job, evidence), *_addresses(job, evidence), *_store(job, evidence, import_s), *_proxied(job, evidence), *_waits(job, evidence)]
+    found = [*_differ(job, evidence), *_addresses(job, evidence), *_store(job, evidence, import_s)]
+    found += [*_proxied(job, evidence), *_waits(job, evidence)]
     return found or [benign("live-run", _subject(job), f"all {job.world} ranks of it live: {_who(job.ranks)}")]
 
 
