@@ -9,7 +9,7 @@ from tasks.report_store import why_unusable
 from tasks.systems.s3 import try_reports
 from tasks.systems.trying import begin_all
 
-BOUND_S = 15.0
+BOUND_S = 15.0  # a bucket that does not answer must not hold a run back for longer
 
 
 def why_no_report(folder: Path, reports: Reports, warn: Callable[[str], None]) -> str:

@@ -18,7 +18,9 @@ def times(text: str) -> Iterator[tuple[str, str]]:
     """(name, its line) of every constant of a module that is a number of seconds or milliseconds."""
     lines = text.splitlines()
     for node in ast.parse(text).body:
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        if not isinstance(node, ast.Assign | ast.AnnAssign):
+            continue
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         names = [n for t in targets for n in (t.elts if isinstance(t, ast.Tuple) else [t])]
         for name in names:
             if isinstance(name, ast.Name) and re.search(r"_M?S\Z", name.id) and name.id.isupper() and _number(node.value):

@@ -14,6 +14,7 @@ from runbooks.core.reading import Known, Reading, Unknown
 from runbooks.core.same_process import MACHINE
 from tasks.context import Context
 from tasks.memory import read
+from tasks.remote.probe import run_probe
 from tasks.transport.local import LocalHost
 
 MESSAGE = (
@@ -35,7 +36,7 @@ def commands(
     monkeypatch: pytest.MonkeyPatch, folder: Path, pid: int, namespace: int | None, written: float = 0.0
 ) -> Reading[dict[int, str]]:
     """What the reader takes for the process of the message, looked for from that PID namespace, the log written so many seconds ago."""
-    real = read.run_probe
+    real = run_probe
 
     def probe(host: Any, name: str, data: Any, **more: Any) -> Any:
         found = real(host, name, data, **more)
