@@ -207,6 +207,7 @@ SICK = {
     "well": {},
     "full": {"alarms": json.dumps({"header": HEADER, "alarms": [{"memberID": "10276657743932975437", "alarm": "NOSPACE"}]}),
              "health": '{"health":"false","reason":"ALARM NOSPACE"}'},
+    "well, as 3.4.23 says that it has no alarm": {"alarms": "{}"},
     "unhealthy": {"health": '{"health":"false"}'},
     "without v2": {"version": '{"etcdserver":"3.6.12","etcdcluster":"3.6.0","storage":"3.6.0"}', "dynamic": "404 page not found\n"},
 }  # fmt: skip
