@@ -64,9 +64,12 @@ def _weights_only(evidence: Evidence, c: Candidate, where: str) -> Iterator[Caus
         words = [f"the log says that the loader refuses {refused_global(log) or 'a global'}", f"{where} is whole"]
         if refused:
             words.append(f"it names {', '.join(refused[:5])}, which weights_only does not take by itself")
+        asked = () < _version(torch) < NEW_DEFAULT
         if torch:
             words.append(f"torch {torch} is installed; the default changed in 2.6")
-        yield _cause("loader-weights-only", Certainty.CONFIRMED if refused else Certainty.LIKELY, where, words)
+        sure = Certainty.CONFIRMED if refused and not asked else Certainty.LIKELY
+        decides = ("whether the training code asks for weights_only itself: this torch does not by default",) if asked else ()
+        yield _cause("loader-weights-only", sure, where, words, decides)
     elif refused and torch and _version(torch) >= NEW_DEFAULT and not _refuses_types(_error(evidence)):
         words = [f"torch {torch} loads with weights_only by default and will refuse {', '.join(refused[:5])}"]
         yield _cause(

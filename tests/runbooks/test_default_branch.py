@@ -101,6 +101,19 @@ def test_enough_is_confirmed_to_mean_anything() -> None:
     assert sum(len(confirmed(runbook)) for runbook in runbook_slugs()) >= LEAST
 
 
+class Deaf(Situation):
+    """Judged as before, whatever is read: a branch that confirms by default."""
+
+    def judge(self, evidence: BaseModel | None = None) -> Diagnosis:
+        return Situation(*self).judge(self.evidence)
+
+
+def test_a_default_branch_is_found() -> None:
+    case, cause = next(x for x in confirmed("host-limits") if x[1].slug == "fd-limit")
+    assert decided(case, cause)
+    assert not decided(Deaf(*case), cause)
+
+
 def unsaid(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
     """Each field that need not be given and says nothing by its default (None or no text), as in a record that leaves it out."""
     if isinstance(value, BaseModel):

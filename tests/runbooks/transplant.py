@@ -36,7 +36,8 @@ class Shown(StrEnum):
     RIVAL = "the alternative stands instead"
     TOGETHER = "the alternative stands instead, with what else it rests on"
     FALLS = "the cause does not stand any more"
-    WORDS = "the cause does not stand any more, beside an alternative said in words"
+    WORDS = "the cause does not stand any more where an alternative is so that is said in words"
+    OTHERWISE = "the same, and that reading is the cause's own ground"
     GROUND = "the cause lost its own ground with that reading, and nothing stands instead"
     BESIDE = "the alternative stands beside the cause, of another thing"
     NOT = "the cause stands as before"
@@ -46,7 +47,7 @@ class Shown(StrEnum):
     NO_READING = "no two situations differ in that reading"
 
 
-PROVEN = (Shown.RIVAL, Shown.TOGETHER, Shown.FALLS, Shown.WORDS)
+PROVEN = (Shown.RIVAL, Shown.TOGETHER, Shown.FALLS, Shown.WORDS, Shown.OTHERWISE)
 BEGIN, END = "<!-- excluded: written by `python -m tests.runbooks.transplant` -->", "<!-- end of excluded -->"
 RESULTS = Path(__file__).resolve().parents[1] / "RESULTS.md"
 IN_WORDS: dict[str, dict[str, list[str] | str]] = yaml.safe_load((Path(__file__).parent / "alternatives.yaml").read_text(encoding="utf-8"))
@@ -128,7 +129,8 @@ def _tried_in_words(pair: Pair) -> Trial:
         elif _lost(evidence) > _lost(a.case.evidence):
             best = Trial(Shown.GROUND, a.case.title, b.case.title)
         else:
-            return Trial(Shown.WORDS, a.case.title, b.case.title)
+            ground = _plain(pair.reading) & _ground(load_runbook(pair.runbook).causes[pair.cause])
+            return Trial(Shown.OTHERWISE if ground else Shown.WORDS, a.case.title, b.case.title)
     return best
 
 
