@@ -9,7 +9,7 @@ from runbooks.gpu.company import WAITS
 from runbooks.gpu.elsewhere import unread
 from runbooks.gpu.evidence import Process
 from runbooks.gpu.mates import Jobs
-from runbooks.gpu.verdicts import GpuVerdict, of_its_gpus
+from runbooks.gpu.verdicts import GpuVerdict, comes_first
 from runbooks.gpu.view import GpuView
 
 IDLE_CAUSES = ("idle-process", "orphan-idle")
@@ -64,7 +64,7 @@ def kill_sets(view: GpuView, verdicts: tuple[GpuVerdict, ...], hardware: tuple[G
     for v in (v for v in verdicts if v.kill and v.confirmed and not v.innocent):
         root = view.processes[v.pids[0]]
         members = [root, *(q for q in view.family_down(root.pid) if q.state not in "ZX")]
-        why_not = of_its_gpus(hardware, v, WAITS_IN_DRIVER) or _ranks_elsewhere(case, root, v) or _part_of(case, root, v)
+        why_not = comes_first(hardware, v, WAITS_IN_DRIVER) or _ranks_elsewhere(case, root, v) or _part_of(case, root, v)
         if why_not := why_not or next((w for q in members if (w := _not_this(case, root, q))), ""):
             found.notes.append(f"pid {root.pid} is not ended from here: {why_not}")
         elif _is_container(view, root):

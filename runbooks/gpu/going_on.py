@@ -7,7 +7,7 @@ from runbooks.core.plan import Plan
 from runbooks.core.signals import continued
 from runbooks.gpu.evidence import Process
 from runbooks.gpu.mates import Jobs
-from runbooks.gpu.verdicts import GpuVerdict, of_its_gpus
+from runbooks.gpu.verdicts import GpuVerdict, comes_first
 from runbooks.gpu.view import GpuView
 
 
@@ -25,7 +25,7 @@ def going_on(view: GpuView, sure: list[GpuVerdict], hardware: tuple[GpuVerdict, 
     for v in (v for v in sure if v.slug == "stopped"):
         root = view.processes[v.pids[0]]
         members = (root, *_stopped_with(view, root))
-        why_not = of_its_gpus(hardware, v, "What goes on would only meet it")
+        why_not = comes_first(hardware, v, "What goes on would only meet it")
         if why_not := why_not or next((w for q in members if (w := _why_not(view, jobs, q))), ""):
             notes.append(withheld(root.pid, why_not))
         else:

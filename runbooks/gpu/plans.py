@@ -22,8 +22,8 @@ from runbooks.gpu.verdicts import GpuVerdict
 from runbooks.gpu.view import GpuView, size
 
 GRACE_S = 10  # source: the time that `docker stop` gives between TERM and KILL
-OF_ONE_GPU = ("gpu-needs-reset", "gpu-unreadable")  # processes on the other GPUs may still be ended
-HARDWARE = ("gpu-off-the-bus", "driver-stuck", *OF_ONE_GPU)
+BEFORE_PROCESSES = ("driver-stuck", "gpu-needs-reset", "gpu-unreadable")  # one off the bus forbids it by itself (runbook.yaml)
+HARDWARE = ("gpu-off-the-bus", *BEFORE_PROCESSES)
 
 
 @dataclass
@@ -42,7 +42,7 @@ def offer(view: GpuView, verdicts: tuple[GpuVerdict, ...], jobs: Jobs) -> GpuPla
     if stop := _why_none(view):
         found.withheld += [stop] if sure else []
         return found
-    hardware = tuple(v for v in verdicts if v.slug in OF_ONE_GPU and v.credible)
+    hardware = tuple(v for v in verdicts if v.slug in BEFORE_PROCESSES and v.credible)
     on = going_on(view, sure, hardware, jobs)
     found.plans += [on.plan] if on.plan else []
     found.withheld += on.notes

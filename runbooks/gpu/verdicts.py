@@ -53,12 +53,12 @@ def of_gpu(gpu: Gpu, slug: str, certainty: Certainty, words: list[str], asks: tu
     return GpuVerdict(slug, certainty, f"GPU {gpu.index}", tuple(words), asks, gpus=(gpu.uuid,), bus=bus_key(gpu.bus_id))
 
 
-def of_its_gpus(hardware: tuple[GpuVerdict, ...], v: GpuVerdict, why: str) -> str:
-    """Which fault of a GPU stands before that cause of a process, and `why`; "" if it is on none of the faulty GPUs.
+def comes_first(hardware: tuple[GpuVerdict, ...], v: GpuVerdict, why: str) -> str:
+    """Which credible fault of GPUs or driver stands before that cause of a process, and `why`; "" if none does.
 
-    A fault without a UUID may be of any. What concerns the whole node is forbidden in runbook.yaml.
+    That of a GPU: for processes on it. One without a UUID may be of any, and a driver that hangs keeps all.
     """
-    first = next((h for h in hardware if not h.gpus or set(h.gpus) & set(v.gpus)), None)
+    first = next((h for h in hardware if not h.gpus or set(h.gpus) & set(v.gpus) or h.slug == "driver-stuck"), None)
     return f"{first.slug} ({first.subject}) comes first. {why}" if first else ""
 
 

@@ -34,7 +34,7 @@ def _start(v: SpawningView, sure: list[Cause]) -> Plan | str:
     slug = next((c.slug for c in sure if c.slug in STARTS), "")
     if not slug or v.pod is None or v.inside is None:
         return ""
-    if any(c.slug in (*RESPAWN, "pod-disk-full", "pod-host-key-changed") and c.slug not in STARTS for c in sure):
+    if any(c.slug in (*RESPAWN, "pod-disk-full") and c.slug not in STARTS for c in sure):
         return "the worker is not started: the pod itself is at fault"
     if not v.e.can_start:
         return "the worker is not started from here: the fleet file has no orchestrator.process.start"

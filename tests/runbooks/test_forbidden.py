@@ -186,7 +186,7 @@ def test_what_is_planned_for_one_thing_only() -> None:
 def test_what_is_withheld_is_not_left_to_type() -> None:
     """The commands of a plan that is forbidden do not stand under "by hand" either, unless a plan that is offered has them."""
     book, seen = load_runbook("zombie-gpu"), 0
-    told = Cause(slug="driver-stuck", certainty=Certainty.CONFIRMED, subject="pid 935", evidence=("as read",))
+    told = Cause(slug="gpu-off-the-bus", certainty=Certainty.CONFIRMED, subject="GPU 3", evidence=("as read",))
     for found in (d for mine, d in offered() if mine == "zombie-gpu"):
         typed = {c for p in found.plans for s in p.steps if s.kind == "terminate-processes" for c in s.commands} & set(found.by_hand)
         after = allowed(book, found.model_copy(update={"causes": (told,)}))
