@@ -119,10 +119,8 @@ def parse_gpu_csv(text: str) -> Known[tuple[GpuRow, ...]] | Unknown:
     """`nvidia-smi --query-gpu=… --format=csv` (with its header, in any order) as rows."""
     failed = nvidia_smi_failure(text)
     rows = list(_table(text, "index"))
-    if failed and not rows:
-        return failed
     if not rows:
-        return Unknown(reason=UnknownReason.UNPARSABLE, detail="no header line with `index`")
+        return failed or Unknown(reason=UnknownReason.UNPARSABLE, detail="no header line with `index`")
     return Known[tuple[GpuRow, ...]](value=tuple(_gpu_row(r) for r in rows))
 
 
