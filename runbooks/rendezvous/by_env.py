@@ -42,11 +42,10 @@ class EnvJob(Frozen):
 
 def env_jobs(evidence: Evidence) -> tuple[EnvJob, ...]:
     """Every such job of the nodes that could be read. A master address on loopback means the rank's own machine."""
-    boots = {n.node: n.boot_id for n in known_nodes(evidence)}
     found: dict[str, list[Worker]] = {}
     for w in live_workers(evidence):
         if w.by_env and w.env["RANK"].isdecimal() and w.env["WORLD_SIZE"].isdecimal():
-            place = f"{boots[w.node]}:{_port(w)}" if is_loopback(w.env["MASTER_ADDR"]) else place_of(_at(w), evidence)
+            place = f"{_boot(w, evidence)}:{_port(w)}" if is_loopback(w.env["MASTER_ADDR"]) else place_of(_at(w), evidence)
             found.setdefault(place, []).append(w)
     return tuple(EnvJob(at=_said(ranks), place=place, ranks=tuple(ranks)) for place, ranks in sorted(found.items()))
 
@@ -84,8 +83,8 @@ def env_causes(evidence: Evidence, import_s: float) -> list[Cause]:
 
 
 def _job(job: EnvJob, evidence: Evidence, import_s: float) -> list[Cause]:
-    found = [*_differ(job, evidence), *_addresses(job, evidence), *_store(job, evidence, import_s)]
-    found += [*_proxied(job, evidence), *_waits(job, evidence)]
+    ways = (*_addresses(job, evidence), *_store(job, evidence, import_s), *_proxied(job, evidence))
+    found = [*_differ(job, evidence), *ways, *_waits(job, evidence)]
     return found or [benign("live-run", _subject(job), f"all {job.world} ranks of it live: {_who(job.ranks)}")]
 
 
@@ -103,10 +102,9 @@ def _differ(job: EnvJob, evidence: Evidence) -> Iterator[Cause]:
     beyond = tuple(w for w in job.ranks if _rank(w) >= _size(w))
     if beyond:
         yield likely("settings-differ", _subject(job), f"ranks count from 0: {_who(beyond)} of {job.world}", decides=check)
-    boots = {n.node: n.boot_id for n in known_nodes(evidence)}
     for rank in sorted({_rank(w) for w in job.ranks}):
         same = job.has(rank)
-        if len({boots[w.node] for w in same}) > 1:
+        if len({_boot(w, evidence) for w in same}) > 1:
             yield likely("settings-differ", _subject(job), f"one rank on several machines: {_who(same)}", decides=check)
 
 
@@ -126,9 +124,9 @@ def _addresses(job: EnvJob, evidence: Evidence) -> Iterator[Cause]:
 def _store(job: EnvJob, evidence: Evidence, import_s: float) -> Iterator[Cause]:
     """Rank 0's listener, on its own machine."""
     for zero in job.has(0):
-        node = next(n for n in known_nodes(evidence) if n.node == zero.node)
-        port = port_of(node, int(_port(zero)))
-        if port is None:
+        node = _node(zero, evidence)
+        port = _store_port(zero, node)
+        if node is None or port is None:
             continue  # it was not looked at
         who = _who((zero,))
         if not port.open:
@@ -142,9 +140,19 @@ def _store(job: EnvJob, evidence: Evidence, import_s: float) -> Iterator[Cause]:
             yield likely("port-other-job", job.at, words, decides=("whose process listens there: ss -ltnp on that node",))
 
 
-def port_of(node: NodeFacts, number: int) -> Port | None:
-    """That port of the node; None where it was not looked at."""
-    return next((p for p in node.ports if p.port == number), None)
+def _node(w: Worker, evidence: Evidence) -> NodeFacts | None:
+    return next((n for n in known_nodes(evidence) if n.node == w.node), None)
+
+
+def _boot(w: Worker, evidence: Evidence) -> str:
+    """Its machine."""
+    node = _node(w, evidence)
+    return node.boot_id if node else w.node
+
+
+def _store_port(zero: Worker, node: NodeFacts | None) -> Port | None:
+    """The port of its store; None where it was not looked at."""
+    return next((p for p in node.ports if str(p.port) == _port(zero)), None) if node else None
 
 
 def _holds(w: Worker, port: Port, node: NodeFacts) -> bool:
@@ -166,8 +174,7 @@ def _waits(job: EnvJob, evidence: Evidence) -> Iterator[Cause]:
 
 def _proxied(job: EnvJob, evidence: Evidence) -> Iterator[Cause]:
     """A connection that opens ends at the proxy of its own side: it shows no way to the store."""
-    boots = {n.node: n.boot_id for n in known_nodes(evidence)}
-    one = len({boots[w.node] for w in job.ranks}) == 1 and not job.missing
+    one = len({_boot(w, evidence) for w in job.ranks}) == 1 and not job.missing
     seen = [f"on {n.node} a proxy of {n.proxy} takes its connections" for n in known_nodes(evidence) if n.proxy]
     if seen and not one:
         words = "a connection that opens ends at the proxy of its own side, so it shows no way to the store"
@@ -187,7 +194,7 @@ def _unseen(evidence: Evidence) -> Iterator[str]:
 def _connected(job: EnvJob, evidence: Evidence) -> Iterator[str]:
     """Connections of others to the store: a rank has one at least."""
     for zero in job.has(0):
-        port = next((port_of(n, int(_port(zero))) for n in known_nodes(evidence) if n.node == zero.node), None)
+        port = _store_port(zero, _node(zero, evidence))
         if port and port.established >= job.world - 1:
             yield f"{port.established} connections of others to its store exist"
 

@@ -36,10 +36,8 @@ def commands(
     monkeypatch: pytest.MonkeyPatch, folder: Path, pid: int, namespace: int | None, written: float = 0.0
 ) -> Reading[dict[int, str]]:
     """What the reader takes for the process of the message, looked for from that PID namespace, the log written so many seconds ago."""
-    real = run_probe
-
     def probe(host: Any, name: str, data: Any, **more: Any) -> Any:
-        found = real(host, name, data, **more)
+        found = run_probe(host, name, data, **more)
         return found | {"namespace": namespace} if name == "memory_node" else found
 
     monkeypatch.setattr(read, "run_probe", probe)
