@@ -5,6 +5,7 @@ from typing import Any
 from runbooks.core.orchestrator_config import RailwayConfig
 from runbooks.core.reading import UnknownReason
 from runbooks.core.redact import Redactor
+from runbooks.parsers.fields import given
 from tasks.transport.base import TransportError
 from tasks.transport.http import HttpReader
 
@@ -50,17 +51,18 @@ class RailwayClient:
     def variables(self) -> dict[str, str]:
         """All variables. The caller keeps names and fingerprints only. Raises TransportError."""
         found = self._ask(VARIABLES, self._ids)["variables"]
-        if not isinstance(found, dict):
+        if not isinstance(found, dict) or not all(isinstance(v, str) for v in found.values()):
             raise TransportError(UnknownReason.UNPARSABLE, "no variables in the answer")
-        return {str(k): str(v) for k, v in found.items()}
+        return found
 
     def sealed(self) -> tuple[str, ...]:
-        """Names of the service's sealed variables: set, and never given out by the platform. Raises TransportError."""
+        """Names of the service's sealed variables: set, and never given out by the platform. Raises TransportError, one of ODD_ANSWER."""
         edges = self._ask(SEALED, {"p": self._config.project, "e": self._config.environment})["environment"][
             "variables"
         ]["edges"]
-        nodes = [e["node"] for e in edges if e["node"].get("isSealed")]
-        return tuple(str(n["name"]) for n in nodes if n.get("serviceId") in (None, self._config.service))
+        nodes = [e["node"] for e in edges if given(e["node"], "isSealed", bool)]
+        ours = [n for n in nodes if n.get("serviceId") is None or given(n, "serviceId", str) == self._config.service]
+        return tuple(given(n, "name", str) for n in ours)
 
     def token_is_for(self) -> tuple[str, str]:
         """(project id, environment id) that a project token belongs to. Raises TransportError."""
@@ -68,14 +70,14 @@ class RailwayClient:
         return str(token["project"]["id"]), str(token["environment"]["id"])
 
     def deployment(self) -> tuple[str, str]:
-        """(id, status) of the newest deployment; two empty strings: there is none. Raises TransportError."""
-        edges = self._ask(DEPLOYMENTS, self._ids)["deployments"]["edges"]
-        return (str(edges[0]["node"]["id"]), str(edges[0]["node"]["status"])) if edges else ("", "")
+        """(id, status) of the newest deployment; two empty strings: there is none. Raises TransportError, one of ODD_ANSWER."""
+        edges = given(self._ask(DEPLOYMENTS, self._ids)["deployments"], "edges", list)
+        return (given(edges[0]["node"], "id", str), given(edges[0]["node"], "status", str)) if edges else ("", "")
 
     def log(self, deployment: str, lines: int) -> str:
-        """Newest log lines with their time. Raises TransportError."""
-        rows = self._ask(LOGS, {"d": deployment, "n": lines})["deploymentLogs"]
-        return "\n".join(f"{r.get('timestamp', '')} {r.get('message', '')}" for r in rows)
+        """Newest log lines with their time. Raises TransportError, one of ODD_ANSWER."""
+        rows = given(self._ask(LOGS, {"d": deployment, "n": lines}), "deploymentLogs", list)
+        return "\n".join(f"{given(r, 'timestamp', str)} {given(r, 'message', str)}" for r in rows)
 
     def set_variable(self, name: str, value: str) -> None:
         """Set one variable; the platform deploys again. Raises TransportError."""

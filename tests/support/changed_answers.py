@@ -1,6 +1,8 @@
 """Another program's answer with one thing wrong at one place: missing, null, of another type, or empty. Exhaustive, nothing sampled."""
 
+import copy
 import json
+import xml.etree.ElementTree as Tree
 from collections.abc import Iterator
 from typing import Any
 
@@ -84,3 +86,18 @@ def _changed_line(line: str) -> Iterator[tuple[str, tuple[str, ...]]]:
             yield f"cell {k}: {new!r}", (mark.join((*cells[:k], new, *cells[k + 1 :])),)
     if mark == ", ":
         yield "last cell missing", (mark.join(cells[:-1]),)
+
+
+def changed_xml(text: str) -> Iterator[tuple[str, str]]:
+    """A document with one element missing, empty or odd."""
+    whole = Tree.fromstring(text[text.index("<nvidia_smi_log>") :])  # noqa: S314 - a recording of ours
+    for i, (parent, child) in enumerate([(p, c) for p in whole.iter() for c in p]):
+        for what in ("missing", "empty", "odd"):
+            other = copy.deepcopy(whole)
+            held, gone = [(p, c) for p in other.iter() for c in p][i]
+            if what == "missing":
+                held.remove(gone)
+            else:
+                gone.clear()
+                gone.text = "odd" if what == "odd" else None
+            yield f"{parent.tag}/{child.tag}: {what}", '<?xml version="1.0" ?>' + Tree.tostring(other, encoding="unicode")
