@@ -29,7 +29,7 @@ def place_causes(evidence: Evidence, config: Checkpoints, limits: Limits, choice
         out.extend(_pointer(look, choice))
         out.extend(_stalled(evidence, look, limits))
     out.extend(_device(evidence))
-    out.extend(_not_everywhere(evidence, choice))
+    out.extend(_not_everywhere(evidence, config, choice))
     return tuple(out)
 
 
@@ -156,10 +156,14 @@ def _device(evidence: Evidence) -> Iterator[Cause]:
         )
 
 
-def _not_everywhere(evidence: Evidence, choice: CheckpointChoice) -> Iterator[Cause]:
+def _not_everywhere(evidence: Evidence, config: Checkpoints, choice: CheckpointChoice) -> Iterator[Cause]:
+    shared = [t for t in evidence.tiers if t.kind == TierKind.S3 or config.tier(t.tier).shared]
+    unread = [t.where for t in shared if isinstance(t.candidates, Unknown)]
     for step, nodes in choice.not_everywhere.items():
-        words = f"step {step} is whole on {evidence.node} and not on {', '.join(nodes)}; no shared tier has it"
-        yield Cause(slug="not-shared", certainty=Certainty.CONFIRMED, subject=f"step {step}", evidence=(words,))
+        there = f"{', '.join(unread)} could not be read" if unread else "no shared tier has it"
+        words = f"step {step} is whole on {evidence.node} and not on {', '.join(nodes)}; {there}"
+        sure, decides = (Certainty.POSSIBLE, (f"whether {unread[0]} has step {step}",)) if unread else (Certainty.CONFIRMED, ())
+        yield Cause(slug="not-shared", certainty=sure, subject=f"step {step}", evidence=(words,), decides=decides)
     for other in evidence.others:
         if isinstance(other.steps, Unknown) and other.steps.reason is not UnknownReason.NOT_ASKED:
             words = f"{other.tier} of {other.node} could not be read: {other.steps.reason}"

@@ -36,14 +36,14 @@ class Shown(StrEnum):
     RIVAL = "the alternative stands instead"
     TOGETHER = "the alternative stands instead, with what else it rests on"
     FALLS = "the cause does not stand any more"
-    WORDS = "the cause does not stand any more where an alternative is so that is said in words"
+    WORDS = "the cause does not stand any more where an alternative is so that is described in words"
     OTHERWISE = "the same, and that reading is the cause's own ground"
     GROUND = "the cause lost its own ground with that reading, and nothing stands instead"
     BESIDE = "the alternative stands beside the cause, of another thing"
     NOT = "the cause stands as before"
     NO_CAUSE = "no situation finds the cause"
     NO_RIVAL = "no situation finds the alternative"
-    NOT_TRIED = "said in words, and no situation shows it: not tried"
+    NOT_TRIED = "described in words, and no situation shows it: not tried"
     NO_READING = "no two situations differ in that reading"
 
 
