@@ -178,7 +178,7 @@ class Evidence(Frozen):
     processes: Reading[tuple[Process, ...]] = NOT_RECORDED  # GPU holders, their parents and families, job processes
     device_holders: Reading[tuple[int, ...]] = Field(NOT_RECORDED, title="users of the device files")  # pids; Unknown: not all were visible
     kernel: Reading[tuple[KernelEvent, ...]] = Field(NOT_RECORDED, title="kernel log")  # since boot
-    kernel_words: Reading[tuple[str, ...]] = Field(NOT_RECORDED, title="kernel log lines without an Xid")  # known faults
+    kernel_words: Reading[tuple[str, ...]] = Field(NOT_RECORDED, title="kernel lines without Xid")  # known faults
     leader: Reading[LeaderView] = NOT_RECORDED  # Absent: the fleet file names none
     progress: Reading[tuple[ProgressMark, ...]] = Field(NOT_RECORDED, title="signs of progress")
     log: Reading[tuple[str, ...]] = Field(NO_LOG, title="logs of the jobs")  # last lines, oldest first; Absent: none is named

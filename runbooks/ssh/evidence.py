@@ -129,7 +129,7 @@ class Wire(Frozen):
     tcp_says: str = ""
     banner: str = ""
     own_address: str = ""  # of this end of the connection
-    before_banner: tuple[str, ...] = Field((), title="lines before the banner")
+    before_banner: tuple[str, ...] = Field((), title="first lines")
     banner_says: str = ""  # closed, silent, not SSH …
     offer: Offer | None = None
     missing: tuple[str, ...] = ()  # "kex: theirs …; ours …"
@@ -139,11 +139,11 @@ class Wire(Frozen):
     signatures: tuple[str, ...] = ()  # server-sig-algs
     auth: Auth = Auth.NOT_TRIED
     auth_says: str = ""
-    auth_heard: tuple[str, ...] = Field((), title="words of the server")  # for a person to read, with its answer to the key
+    auth_heard: tuple[str, ...] = Field((), title="answers")  # for a person to read, with its answer to the key
     offered: tuple[str, ...] = ()  # fingerprints of the keys that were offered
     remembered: bool = False  # the answer to the key is that of this run's one attempt, not a new one
     session_says: str = ""
-    command_says: str = Field("", title="the answer to the first command")
+    command_says: str = Field("", title="output")
     connections: int = 0
 
 
@@ -208,7 +208,7 @@ class FarSide(Frozen):
     settings_say: str = ""
     files: tuple[KeysFile, ...] = ()
     log: tuple[LogLine, ...] = ()
-    other_lines: tuple[str, ...] = Field((), title="unrecognised log lines")  # what it says about this log-in in words of no known kind
+    other_lines: tuple[str, ...] = Field((), title="log lines")  # what it says about this log-in in words of no known kind
     log_source: str = ""
     accepted: tuple[Accepted, ...] = ()  # log-ins with a key, as far back as its log was read
 

@@ -353,7 +353,7 @@ def test_a_path_of_a_field_is_seen() -> None:
     [
         ("zombie-gpu", "gpus.gpus[].processes", "process table of each GPU"),
         ("zombie-gpu", "elsewhere[].gpus.gpus[].processes", "process table of each GPU of each node"),
-        ("ssh-auth-failure", "far.other_lines", "unrecognised log lines of the far side"),
+        ("ssh-auth-failure", "far.other_lines", "log lines of the far side"),
         ("stale-rendezvous", "etcd or nodes[own].facts", "etcd or facts of each node"),
         ("distributed-setup", "nodes[own].facts.interfaces", "interfaces of each node"),
         ("data-check", "files[own]", "each file"),
