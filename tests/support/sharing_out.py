@@ -70,6 +70,7 @@ LONG = (
     "tests/runbooks/test_forbidden",
     "tests/runbooks/test_never_raises",
     "tests/runbooks/test_own_places",
+    "tests/runbooks/test_raw_answers",
     "tests/runbooks/test_redact_own",
     "tests/runbooks/test_sentences",
     "tests/runbooks/test_unexplained",
