@@ -2,6 +2,7 @@
 
 from runbooks.checkpoint.copies import Copy, all_copies, whether_it_ends, writer
 from runbooks.checkpoint.evidence import Candidate, Evidence
+from runbooks.core.sizes import size as sized
 from runbooks.core.verdict import Cause, Certainty
 
 MANY = 5
@@ -34,7 +35,7 @@ def cross_causes(evidence: Evidence) -> tuple[Cause, ...]:
     """One cause per step whose copies differ."""
     out = []
     for step, found in sorted(differing(evidence).items(), reverse=True)[:MANY]:
-        words = tuple(f"{c.where}: {c.candidate.size} bytes, content {marks(c.candidate)[:12]}…" for c in found)
+        words = tuple(f"{c.where}: {sized(c.candidate.size)}, content {marks(c.candidate)[:12]}…" for c in found)
         proven = all(c.candidate.content == "proven" for c in found)
         busy = next(filter(None, (writer(c.look, c.candidate.name) for c in found)), None)
         decides = ((whether_it_ends(busy.pid),) if busy else ()) + (() if proven else ("a manifest with hashes written at save time",))

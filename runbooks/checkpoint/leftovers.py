@@ -30,7 +30,9 @@ def _copies(look: TierLook, left: Sequence[Leftover]) -> Cause:
     busy = {x.name: h.pid for x in left if (h := writer(look, x.name))}
     words = tuple(f"{x.name}: {size(x.size)}, {x.doing} of {x.was}, {'goes on' if x.name in busy else 'broken off'}" for x in left)
     sure, decides = (Certainty.LIKELY if busy else Certainty.CONFIRMED), tuple(whether_it_ends(pid) for pid in busy.values())
-    return Cause(slug="copy-unfinished", certainty=sure, subject=look.where, evidence=words, decides=decides, innocent=True)
+    where = look.where.rstrip("/")
+    subject = f"{where}/{left[0].name}" if len(left) == 1 else f"{len(left)} copies in {where}"
+    return Cause(slug="copy-unfinished", certainty=sure, subject=subject, evidence=words, decides=decides, innocent=True)
 
 
 def _deletion(look: TierLook, left: Leftover) -> Cause:

@@ -103,7 +103,7 @@ def judge_autoscaler(e: Evidence, limits: "Limits") -> list[Cause]:
         again = repeated(lines)
         if n.autoscaler is None or again is None or n.autoscaler.age_s > limits.autoscaler_silent_s:
             continue
-        words = [f"one error stands {again.times} times in its log, last written {n.autoscaler.age_s:.0f} s ago: {again.line[:300]}"]
+        words = [f"{again.times} times in its log, last {n.autoscaler.age_s:.0f} s ago: {again.line[:300]}"]
         record = stale_instance("\n".join(lines))
         ids = {x.node_id for x in known(e.nodes) or () if x.alive}
         stale = record is not None and isinstance(e.nodes, Known) and record.node_id not in ids

@@ -12,7 +12,7 @@ from tests.incidents.test_formats import lets_it_stay, of, slugs
 from tests.support.ckpt_fleet import Shelf, context, look
 from tests.support.s3 import S3Server
 
-LATER = timedelta(seconds=200)  # nobody can age an object: the look comes later
+LATER = timedelta(seconds=1000)  # nobody can age an object: the look comes later
 
 
 def saved(s3: S3Server, tmp_path: Path, prefix: str, leave_out: str = "") -> Diagnosis:
