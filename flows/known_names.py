@@ -23,7 +23,8 @@ def fleet_faults(fleet: Fleet) -> Iterator[Fault]:
 
 
 def _limit_faults(slug: str, values: dict[str, Any]) -> Iterator[Fault]:
-    known = load_runbook(slug).limit_values()
+    book = load_runbook(slug)
+    known = book.limit_values()
     for name in (n for n in values if n not in known):
         yield ("limits", slug, name), f"unknown limit; {there_are(name, sorted(known))}"
     try:
@@ -31,6 +32,16 @@ def _limit_faults(slug: str, values: dict[str, Any]) -> Iterator[Fault]:
     except ValidationError as e:
         for error in e.errors():
             yield ("limits", slug, *error["loc"]), f"{error['msg']}; found {error['input']!r}"
+    for name, value in values.items():
+        if name in known and isinstance(value, int | float) and (why := _out_of_range(book.limits[name].unit, value)):
+            yield ("limits", slug, name), f"must {why}; found {value!r}"
+
+
+def _out_of_range(unit: str, value: float) -> str:
+    """What the unit alone asks of a number that does not fulfil it; "" of one that does."""
+    if unit.startswith("share"):
+        return "" if 0 <= value <= 1 else f"be a share between 0 and 1 ({unit})"
+    return "" if value >= 0 else "not be negative"
 
 
 def _limits_of(slug: str) -> type[BaseModel]:

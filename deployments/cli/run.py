@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from deployments.cli.console import brief
-from deployments.cli.display import show_outcome, show_page
+from deployments.cli.display import show_lines, show_outcome, show_page
 from deployments.cli.facts import facts_of, outcome_named, tell_fault
 from deployments.cli.follow import follow
 from deployments.cli.missing_secrets import check_secrets
@@ -155,6 +155,10 @@ def finish(ns: argparse.Namespace, facts: dict[str, Any]) -> int:
 
 def _printfacts(facts: dict[str, Any], outcome: Outcome | None) -> None:
     show_outcome(outcome, outcome.row.name if outcome else str(facts["state"]), facts["headline"])
+    if outcome is Outcome.REFUSED:
+        from deployments.cli.show import refusals_of
+
+        show_lines(refusals_of(facts["report"]))
     if facts["report"]:
         print(f"report: {facts['report']}")
     if facts["ui"]:

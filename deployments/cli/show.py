@@ -11,6 +11,7 @@ from deployments.cli.display import show_outcome, show_page
 from deployments.cli.facts import facts_of, outcome_named
 from deployments.errors import CommandError
 from deployments.serving import use_answering_server
+from runbooks.core.clean import one_line
 from runbooks.core.names import nearest
 from runbooks.core.outcome import Outcome
 from runbooks.core.show import Markdown, commands_block, kept, md
@@ -82,6 +83,12 @@ def _report_data(path: str) -> Any:
         return json.loads(Path(path).with_suffix(".json").read_text(encoding="utf-8")) if path else None
     except (OSError, ValueError):
         return None
+
+
+def refusals_of(report: str) -> list[str]:
+    """What held a run's plan back, with its code, by the report at that path; [] where it is not on this machine."""
+    found = (_report_data(report) or {}).get("refusals") or ()
+    return [one_line(f"held back ({r['code']}): {r['why']}") for r in found]
 
 
 def cmd_show(ns: argparse.Namespace) -> int:

@@ -73,7 +73,7 @@ def do_now(report: Report) -> tuple[str | Markdown, ...]:
         return ("Check by hand how far it got (timeline and `what was done` below); nothing is repeated.", *said)
     if report.outcome is Outcome.REFUSED:
         held = tuple(f"Held back: {guard}" for guard in report.guards)
-        return (*said, *held, "Remove what held it back, or do it by hand as shown below.")
+        return (*held, *said, "Remove what held it back, or do it by hand as shown below.")
     if report.outcome is Outcome.FIXED:
         return (report.after.do_now if report.after else ()) or NOTHING
     if said or report.outcome.exit_code == 0:

@@ -10,12 +10,18 @@ from runbooks.core.config import ConfigError
 from tests.deployments.test_cli import call
 from tests.support.commands import leaves
 
-BAD_FLEET = "nodes:\n- {name: a, local: true}\nlimits:\n  zombie-gpu: {idel_s: 3, idle_s: soon}\n  zomby-gpu: {}\n"
+BAD_FLEET = (
+    "nodes:\n- {name: a, local: true}\nlimits:\n  zombie-gpu: {idel_s: 3, idle_s: soon}\n  zomby-gpu: {}\n"
+    "  host-limits:\n    disk_confirmed_share: 50\n    possible_share: -0.1\n    clock_possible_s: -1\n"
+)
 FLEET_SAYS = (
     "line 4: limits.zombie-gpu.idel_s: unknown limit; there are: ",
     "nearest: idle_s",
     "line 4: limits.zombie-gpu.idle_s: must be a valid number",
     "line 5: limits.zomby-gpu: no such runbook; there are: ",
+    "line 7: limits.host-limits.disk_confirmed_share: must be a share between 0 and 1 (share); found 50",
+    "line 8: limits.host-limits.possible_share: must be a share between 0 and 1 (share); found -0.1",
+    "line 9: limits.host-limits.clock_possible_s: must not be negative; found -1",
     "nearest: zombie-gpu",
 )
 BAD_POLICY = "kinds:\n  terminate-proceses: {mode: auto}\n"

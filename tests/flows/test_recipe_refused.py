@@ -1,12 +1,16 @@
 """CONTRIBUTING.md's recipe "Find out why a run was refused", done as the page says it, on a run that was refused."""
 
 import re
+from argparse import Namespace
 
 import pytest
 
+from deployments.cli.facts import facts_of
 from deployments.cli.main import main
+from deployments.cli.run import finish
 from flows import store
 from flows.engine.guards import FREEZE
+from runbooks.core.outcome import Outcome
 from runbooks.core.refusal import RefusalCode
 from tests.support.engine_rig import Rig
 from tests.test_contributing import PAGE, RECIPES
@@ -25,6 +29,8 @@ def test_the_code_is_found_in_the_report_and_in_the_table(rig: Rig, capsys: pyte
     assert main(["show", run]) == 0
     said = capsys.readouterr().out
     assert "What held it back" in said
+    assert finish(Namespace(json=False), facts_of(run)) == Outcome.REFUSED.exit_code
+    assert re.search(r"^held back \(frozen\): .*change window", capsys.readouterr().out, re.M), "the terminal says it, too"
     (report,) = w.reports()
     (refusal,) = report["refusals"]
     assert refusal["code"] == RefusalCode.FROZEN
