@@ -4,6 +4,7 @@ import argparse
 import logging
 import os
 import signal
+import socket
 import sys
 from typing import Any
 
@@ -74,11 +75,18 @@ def serve(settings: GatewaySettings) -> int:
     from deployments.gateway.app import create_app
     from deployments.gateway.connections import allow_open_files, server_config
 
-    _say(settings)
+    class Announced(uvicorn.Server):
+        """Says where it listens as soon as it does: an alert sent before that is lost."""
+
+        async def startup(self, sockets: "list[socket.socket] | None" = None) -> None:
+            await super().startup(sockets)
+            if self.started:
+                _say(settings)
+
     allow_open_files()
     for s in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises it again when all has ended: that is a clean end
         signal.signal(s, lambda *_: None)
-    server = uvicorn.Server(server_config(create_app(settings), settings))
+    server = Announced(server_config(create_app(settings), settings))
     try:
         server.run()
     except SystemExit as e:  # uvicorn has logged what it could not listen on

@@ -53,7 +53,7 @@ def _disk(g: Gauge) -> ByHand:
     (how, by), where = ("--inodes", "-nr") if g.of == "inodes" else ("-h", "-hr"), quote(g.subject)
     return ByHand(
         f"du {how} -x -d 2 {where} | sort {by} | head; lsof +L1 | head   # and deleted files that are still open",
-        f"du -sh {where}/*   # then its owner moves or removes what is not needed; nothing is deleted from here",
+        f"du -sh {where.rstrip('/')}/*   # then its owner moves or removes what is not needed; nothing is deleted from here",
         f"df {'-i' if g.of == 'inodes' else '-h'} {where}",
     )
 

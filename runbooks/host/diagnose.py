@@ -122,7 +122,7 @@ def _old(evidence: Evidence) -> Iterator[Finding]:
 def _full(g: Gauge, limits: Limits) -> tuple[Certainty | None, tuple[str, ...]]:
     """Of a large disk a small share is still much."""
     share = _share(g)
-    words = (f"{g.subject} has {g.told} ({100 * share:.1f} %) that ordinary users may use: {g.setting}",)
+    words = (f"{g.subject} uses {g.told} ({100 * share:.1f} %) of what ordinary users may use: {g.setting}",)
     if share >= limits.disk_confirmed_share:
         return Certainty.CONFIRMED, words
     scarce = g.of == "inodes" or (g.limit or 0) - g.used < limits.disk_room_bytes

@@ -63,10 +63,12 @@ class Gateway:
         self.process = subprocess.Popen([*self.argv, *more], env=self.env, cwd=REPO, stdout=log, stderr=log)
         deadline = time.monotonic() + limit_s
         while True:
+            announced = f"gateway: {self.url}" in self.log()
             try:
                 httpx.get(f"{self.url}/healthz").raise_for_status()
                 return self
-            except httpx.HTTPError:
+            except httpx.HTTPError as e:
+                assert not (announced and isinstance(e, httpx.ConnectError)), "it printed its address before it listened there"
                 assert self.process.poll() is None, self.log()
                 assert time.monotonic() < deadline, self.log()
                 time.sleep(0.05)
