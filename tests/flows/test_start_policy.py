@@ -3,7 +3,6 @@
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -30,8 +29,8 @@ def example() -> dict[str, Any]:
 def guide() -> dict[str, Any]:
     """The policy in the runbook's guide."""
     text = (ROOT / "runbooks/container/guide.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"^    mode: auto\n(?:    .*\n)+", text, re.M)
-    found: dict[str, Any] = yaml.safe_load(dedent(block))
+    (block,) = re.findall(r"^```yaml\n(mode: auto\n.*?)^```$", text, re.M | re.S)
+    found: dict[str, Any] = yaml.safe_load(block)
     return found
 
 

@@ -68,7 +68,8 @@ class Gateway:
                 httpx.get(f"{self.url}/healthz").raise_for_status()
                 return self
             except httpx.HTTPError as e:
-                assert not (announced and isinstance(e, httpx.ConnectError)), "it printed its address before it listened there"
+                too_early = announced and isinstance(e, httpx.ConnectError)
+                assert not too_early, "it printed its address before it listened there"
                 assert self.process.poll() is None, self.log()
                 assert time.monotonic() < deadline, self.log()
                 time.sleep(0.05)
