@@ -66,6 +66,7 @@ ENGINE = "the engine or the report needs it"
 GROUP = "judged with the others of its kind, by the table of groups"
 SHARED = "of a reading that several runbooks share; here it is only shown"
 TARGET = "its identity or its place, for whoever acts on it or asks for it"
+NOBODY = "read, and used by nobody: use it in the judgment, or name in LEFT in this file who needs it"
 LEFT = {  # what a judgment leaves alone, and who needs it
     "checkpoint-fallback": {
         SHOWN: "Space.gid",
@@ -137,10 +138,10 @@ def left(slug: str, *reasons: str) -> set[str]:
 def test_what_is_read_is_used(slug: str) -> None:
     found = idle(slug)
     if slug not in LEFT:  # a new runbook needs no row for what every evidence has
-        assert found - {"Evidence.node", "Evidence.taken_at", "Evidence.hands_off"} == set(), "read, and used by nobody"
+        assert found - {"Evidence.node", "Evidence.taken_at", "Evidence.hands_off"} == set(), NOBODY
         return
-    assert found - left(slug) == set(), "read, and used by nobody"
-    assert left(slug) - found == set(), "an excuse that is needed no more"
+    assert found - left(slug) == set(), NOBODY
+    assert left(slug) - found == set(), "these are used now: take them out of LEFT in this file"
 
 
 def test_whoever_is_said_to_need_it_names_it() -> None:

@@ -1,7 +1,7 @@
 """Situations in the common form: tests/runbooks/FOLDER/situations.yaml, without a test of its own beside it. Found by folder.
 
 One YAML document each: `title`; `commands`, each command line that the runbook runs with what the node answers (the output, or
-{exit, out, err}, or {lost: timed-out} where no answer came); `limits` to change for it; and what is expected of the verdict:
+{exit, out, err}, or where no answer came {lost: timed-out}, or another value of `UnknownReason`: tool-missing, denied, …); `limits` to change for it; and what is expected of the verdict:
 `state`, `causes` ("slug certainty", in order), and a piece of the `headline`. So reading and judging are tried together.
 """
 

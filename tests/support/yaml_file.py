@@ -8,9 +8,11 @@ import yaml
 
 def read_yaml(path: Path) -> Any:
     """Its one document. By libyaml: the parser in Python takes ten times as long."""
-    return yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+    with path.open(encoding="utf-8") as file:  # an error names it
+        return yaml.load(file, Loader=yaml.CSafeLoader)
 
 
 def read_yaml_all(path: Path) -> list[Any]:
     """Its documents."""
-    return list(yaml.load_all(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader))
+    with path.open(encoding="utf-8") as file:
+        return list(yaml.load_all(file, Loader=yaml.CSafeLoader))
