@@ -8,7 +8,7 @@ import shlex
 import sys
 from typing import Any
 
-from deployments.cli.facts import facts_of
+from deployments.cli.facts import facts_of, outcome_named
 from deployments.cli.follow import follow, why_untaken
 from deployments.cli.run import finish, ready
 from deployments.errors import CommandError
@@ -32,8 +32,20 @@ def _waiting_run(name: str) -> str:
         return str(found[0].id)
     listed = "; ".join(f"{r.id} ({r.name})" for r in (found or waiting)) or "none"
     near = "" if found else nearest(name, (usual_name(r.name) for r in waiting))
-    said = f"{name!r} is {'more than one waiting run' if found else 'no waiting run'}; waiting: {listed}"
+    said = f"{name!r} is {'more than one waiting run' if found else 'no waiting run' + _as_it_is(name)}; waiting: {listed}"
     raise CommandError(f"{said}; nearest: {near}" if near else said)
+
+
+def _as_it_is(name: str) -> str:
+    """What the run of that name is instead of waiting; "" if there is none."""
+    from deployments.cli.show import find_run
+
+    try:
+        facts = facts_of(find_run(name))
+    except CommandError:
+        return ""
+    outcome = outcome_named(facts["outcome"])
+    return f" (it is: {outcome.row.name if outcome else facts['state']}; `gpu-runbooks show {facts['run']}` says why)"
 
 
 def _decide(ns: argparse.Namespace, decision: str) -> int:

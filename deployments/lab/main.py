@@ -63,11 +63,14 @@ def _rehearse(ns: argparse.Namespace, scene: Scene) -> int:
 
 def _told(ns: argparse.Namespace, scene: Scene) -> dict[str, Any]:
     """The four steps, each on a screen."""
+    from deployments.cli.show import refusals_of
+
     screens.broken(scene)
     first = _run(ns, scene)
     screens.looked(first)
     if first["outcome"] != "waiting":
-        raise CommandError(f"the rehearsal did not ask for approval: {first['outcome']}: {first['headline']}", 1)
+        why = "; ".join(refusals_of(first["report"])) or first["headline"]
+        raise CommandError(f"the rehearsal did not ask for approval: {first['outcome']}: {why}", 1)
     choice = _first_choice(first["run"])
     screens.asked(first, choice)
     decision = _decision(ns, choice)
