@@ -12,6 +12,7 @@ from runbooks.parsers.torchrun_cmdline import AgentLaunch, parse_launch
 
 SUBJECT = "launch command"
 SETS = ("RANK", "WORLD_SIZE")
+OWN_RANKS = {"rank", "node-rank", "world-size", "dist-url", "init-method"}  # options of scripts that start their ranks themselves
 
 
 def command_causes(nodes: list[LaunchNodeFacts], launch: Launch) -> list[Cause]:
@@ -36,8 +37,8 @@ def command_unknowns(launch: Launch) -> tuple[str, ...]:
     if start.kind is Kind.UNREAD:
         return (f"{SUBJECT}: {start.name}: a launcher that is not read here, so its ranks and processes are not known",)
     if start.kind is Kind.PYTHON:
-        why = "a batch script" if launch.batch else "the launch's environment"
-        return (f"{SUBJECT}: {start.name}: whether {why} sets its ranks right is not read",) if set_before(launch) else ()
+        who = "a batch script sets" if launch.batch else "its own options set" if _own_ranks(launch) else "the launch's environment sets"
+        return (f"{SUBJECT}: {start.name}: whether {who} its ranks right is not read",) if set_before(launch) else ()
     if start.nodes is None or start.each is None:
         file = "hostfile" if start.name == "deepspeed" else "configuration file"
         return (f"{SUBJECT}: {start.name} may take machines and processes from its {file}, which is not read",)
@@ -45,8 +46,14 @@ def command_unknowns(launch: Launch) -> tuple[str, ...]:
 
 
 def set_before(launch: Launch) -> bool:
-    """Something starts the command that may set the ranks, or the launch gives them."""
-    return launch.batch is not None or all(name in launch.env for name in SETS)
+    """Something starts the command that may set the ranks, or the launch or the command's own options give them."""
+    return launch.batch is not None or all(name in launch.env for name in SETS) or _own_ranks(launch)
+
+
+def _own_ranks(launch: Launch) -> bool:
+    """By its options the script is told its place, as in torch's ImageNet example."""
+    given = {w.lstrip("-").partition("=")[0].replace("_", "-") for w in launch.command if w.startswith("--")}
+    return len(given & OWN_RANKS) > 1
 
 
 def _torchrun(parsed: AgentLaunch, launch: Launch) -> list[str]:

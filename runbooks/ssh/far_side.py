@@ -187,13 +187,15 @@ def _keys(v: SshView, far: FarSide, w: Wire) -> None:
     there = [(f.path, k) for f in read for k in f.lines if k.fingerprint in w.offered]
     aside = [f.path for f in far.files if not f.by_sshd and any(k.fingerprint in w.offered for k in f.lines)]
     files = ", ".join(f.path + ("" if f.exists else " (not there)") for f in read) or "none is configured"
+    named = far.settings.get("authorizedkeyscommand", "")
+    program = "" if named == "none" else named
     if there:
         _registered(v, there)
     elif aside and far.settings:
         setting = far.settings.get("authorizedkeysfile", "?")
         said = f"the key stands in {', '.join(aside)}, and this sshd reads {files}: AuthorizedKeysFile {setting}"
         v.say("authorized-keys-elsewhere", SURE, said, about=f"sshd on {far.host}")
-    elif not read and "authorizedkeyscommand" in far.settings and far.settings["authorizedkeyscommand"] != "none":
+    elif not read and program:
         v.say(
             "publickey-denied",
             POSSIBLE,
@@ -201,12 +203,15 @@ def _keys(v: SshView, far: FarSide, w: Wire) -> None:
             decides=("run that command for the user",),
         )
     else:
+        also = (f"this sshd also asks a program for keys: {program}",) if program else ()
         v.say(
             "key-not-registered",
-            SURE if far.settings else LIKELY,
+            SURE if far.settings and not program else LIKELY,
             f"{', '.join(w.offered)} stands in none of: {files}",
+            *also,
             *_history(far, read, w),
             about=files,
+            decides=(f"what {program} prints for {v.e.user}, started by its AuthorizedKeysCommandUser",) if program else (),
         )
 
 
