@@ -1,8 +1,9 @@
 """Situations in the common form: tests/runbooks/FOLDER/situations.yaml, without a test of its own beside it. Found by folder.
 
 One YAML document each: `title`; `commands`, each command line that the runbook runs with what the node answers (the output, or
-{exit, out, err}, or where no answer came {lost: timed-out}, or another value of `UnknownReason`: tool-missing, denied, …); `limits` to change for it; and what is expected of the verdict:
-`state`, `causes` ("slug certainty", in order), and a piece of the `headline`. So reading and judging are tried together.
+{exit, out, err}, or where no answer came {lost: timed-out} or another value of `UnknownReason`, such as tool-missing); `limits` to
+change for it; and what is expected of the verdict: `state`, `causes` ("slug certainty", in order), and a piece of the `headline`.
+So reading and judging are tried together.
 """
 
 from runbooks.core.knowledge import load_runbook
