@@ -78,8 +78,16 @@ def _who(ranks: tuple[Worker, ...]) -> str:
 
 
 def env_causes(evidence: Evidence, import_s: float) -> list[Cause]:
-    """Every cause of every such job. `import_s`: what a rank takes before it opens its store."""
-    return [c for job in env_jobs(evidence) for c in _job(job, evidence, import_s)]
+    """Every cause of every such job of this rendezvous. `import_s`: what a rank takes before it opens its store."""
+    return [c for job in env_jobs(evidence) if _is_of_this(job, evidence) for c in _job(job, evidence, import_s)]
+
+
+def _is_of_this(job: EnvJob, evidence: Evidence) -> bool:
+    """Whether the fleet file names the job, or its store is on the machine of an endpoint. Others on the same nodes are not judged here."""
+    named = [e for e in evidence.endpoints if "//" not in e]
+    at = {place_of(e, evidence).rpartition(":")[0] for e in named}
+    at |= {n.boot_id for n in known_nodes(evidence) if n.node in {e.rpartition(":")[0] for e in named}}
+    return any(w.job for w in job.ranks) or bool(at & {job.place.rpartition(":")[0], job.at.rpartition(":")[0]})
 
 
 def _job(job: EnvJob, evidence: Evidence, import_s: float) -> list[Cause]:

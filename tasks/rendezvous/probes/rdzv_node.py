@@ -91,13 +91,13 @@ def sort(
         found["agents"].append(dict(one, argv=args, command=text, ns_pids=spaces, uid=uid, cgroup=cgroup(one["pid"])))
     if "TORCHELASTIC_RUN_ID" in env:
         found["workers"].append(dict(one, run_id=env["TORCHELASTIC_RUN_ID"], job=""))
-    elif all(env.get(name) for name in PLACE):  # a shell of its container has them as well, and so has a launcher
-        if args and re.search("python", args[0]) and not any(LAUNCHER.search(a) for a in args[:8]):
-            found["workers"].append(dict(one, run_id=None, job=""))
-    elif args and "RANK" not in env and "WORLD_SIZE" not in env:
-        mine = [j["name"] for j in jobs if re.search(j["match"], line)]
-        if mine and re.search("python", args[0]):
-            found["workers"].append(dict(one, run_id=None, job=mine[0]))
+    elif args and re.search("python", args[0]):
+        mine = next((j["name"] for j in jobs if re.search(j["match"], line)), "")
+        launched = any(LAUNCHER.search(a) for a in args[:8])
+        if all(env.get(name) for name in PLACE):  # a shell of its container has them as well, and so has a launcher
+            found["workers"] += [] if launched else [dict(one, run_id=None, job=mine)]
+        elif mine and "RANK" not in env and "WORLD_SIZE" not in env:
+            found["workers"].append(dict(one, run_id=None, job=mine))
 
 
 def ports(wanted: "set[int]") -> "list[dict[str, Any]]":
