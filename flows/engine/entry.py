@@ -13,7 +13,6 @@ from flows.engine.observe import context_of
 from flows.engine.outcomes import failed_without_report, publish_bad_config
 from flows.engine.ownership import own_run
 from flows.engine.progress import run_timeline
-from flows.engine.report_folder import report_folder_of
 from flows.engine.run import Run, current_run_id
 from flows.engine.run_record import RunRecord
 from flows.engine.stopping import own_end
@@ -67,7 +66,7 @@ def _run(slug: str, request: RunRequest, run_id: str) -> State[Any]:
     if request.target.startswith(LABEL):
         return fan_out(slug, given, dict(vars(request)), run_id)
     full, target = with_target(given, request.target, fleet_file(request.fleet) is not None, spec.targets(given))
-    folder = report_folder_of(full, request.out)
+    folder = reports_root(request.out or full.reports.folder)
     stored = store.read_run(run_id)
     timeline = run_timeline()
     record = RunRecord(

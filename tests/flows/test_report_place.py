@@ -1,4 +1,4 @@
-"""A worker whose reports can be kept nowhere reads nothing: neither for a runbook nor for a nightly or a part of one."""
+"""A nightly whose report can be kept nowhere reads nothing, nor does a part of one. A runbook still runs: it may be what repairs."""
 
 import os
 import socket
@@ -30,7 +30,6 @@ def fleet(tmp_path: Path, listener: socket.socket) -> str:
 
 
 WORK: dict[str, dict[str, Any]] = {
-    "host-limits": {"target": "far", "mode": "diagnose"},
     "nightly": {},
     "nightly-shard": {"nodes": ["far"], "parent": "none"},
 }
