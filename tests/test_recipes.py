@@ -87,7 +87,7 @@ def test_a_signature_is_added(copy: Copy, tmp_path: Path) -> None:
     done = copy.do(asked)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "thread-limit" in json.dumps(json.loads(done.stdout))
-    _, proofs, _ = printed(recipe)
+    proofs = printed(recipe)[1]
     held = copy.do(proofs.replace(" tests/corpus tests/runbooks/host", ""))  # what is left out judges other texts, for minutes
     knowledge.write_text(was)
     assert held.returncode == 0, held.stdout[-3000:]
