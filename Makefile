@@ -18,7 +18,7 @@ HOUSE := tests/test_structure.py tests/test_subjects.py tests/test_refusals.py t
 
 help:
 	@echo "make nightly   set up, start the local server, diagnose this machine, write the report"
-	@echo "make test      set up, install what the tests need (as root), run every test but the fault harness"
+	@echo "make test      set up, install what the tests need (as root), run every test that prove and check do not"
 	@echo "make prove     the fault harness in short, with its score, the long proofs, and mutation testing of what decides"
 	@echo "make scorecard the whole fault harness; writes tests/SCORECARD.md and tests/scorecard.json"
 	@echo "make check     ruff, mypy --strict, the rules of the house        make setup   only make .venv"
