@@ -18,7 +18,6 @@ from flows.engine.ends import clean_end
 from flows.engine.outcomes import end_state, failed_without_report
 from flows.engine.ownership import heartbeat, own_run
 from flows.engine.progress import Timeline, run_timeline
-from flows.engine.report_folder import report_folder_of
 from flows.engine.run import current_run_id
 from flows.engine.stopping import can_be_told, own_end
 from flows.form import AtOnce, OnWorker
@@ -28,6 +27,7 @@ from flows.patience import last_words
 from flows.specs import SLUGS
 from flows.sweep.board import keep_verdicts, publish_board, sweep_key
 from flows.sweep.overlap import why_skip
+from flows.sweep.report_folder import report_folder_of
 from flows.sweep.shards import check_fleet
 from flows.sweep.sweeping import NIGHTLY, Sweep, check_targets
 from flows.ui_pages import report_links

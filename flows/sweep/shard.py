@@ -10,10 +10,10 @@ from flows.config import load_fleet
 from flows.engine.ends import clean_end
 from flows.engine.ownership import heartbeat, own_run
 from flows.engine.progress import run_timeline
-from flows.engine.report_folder import report_folder_of
 from flows.engine.run import current_run_id
 from flows.engine.stopping import own_end
 from flows.specs import SLUGS
+from flows.sweep.report_folder import report_folder_of
 from flows.sweep.shards import give_back
 from flows.sweep.sweeping import Sweep, check_nodes
 

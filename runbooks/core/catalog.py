@@ -2,9 +2,8 @@
 
 from typing import Any
 
-import yaml
-
 from runbooks.core.knowledge import runbook_file, runbook_slugs
+from runbooks.core.yaml_loader import load_yaml
 
 
 def runbook_heads() -> tuple[dict[str, Any], ...]:
@@ -14,11 +13,8 @@ def runbook_heads() -> tuple[dict[str, Any], ...]:
 
 def _head(slug: str, text: str) -> dict[str, Any]:
     """The first part of the file is a YAML document of its own: everything before the line `causes:`."""
-    data = yaml.load(text.partition("\ncauses:")[0], Loader=FAST_LOADER)  # noqa: S506 - a safe loader
+    data = load_yaml(text.partition("\ncauses:")[0])
     fields = data if isinstance(data, dict) else {}
     given = {name: " ".join(str(fields.get(name, "")).split()) for name in ("title", "summary", "target")}
     more = {"actions": list(fields.get("actions") or ()), "options": dict(fields.get("options") or {})}
     return {"slug": slug, **given, **more}
-
-
-FAST_LOADER: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

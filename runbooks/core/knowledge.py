@@ -194,11 +194,10 @@ def usual_limits(slug: str) -> dict[str, Any]:
 
 def load_table(name: str) -> dict[str, Any]:
     """A table of runbooks/knowledge/, as plain data (Xids, exit codes, errno …)."""
-    import yaml
+    from runbooks.core.yaml_loader import load_yaml
 
     path = resources.files("runbooks") / "knowledge" / f"{name}.yaml"
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    table = yaml.load(path.read_text(encoding="utf-8"), Loader=loader)  # noqa: S506 - a safe loader
+    table = load_yaml(path.read_text(encoding="utf-8"))
     if not isinstance(table, dict):
         raise TypeError(f"{path}: a table must be a mapping")
     return table

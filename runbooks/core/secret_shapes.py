@@ -3,12 +3,10 @@
 from functools import cache
 from importlib import resources
 
-import yaml
 from pydantic import Field
 
 from runbooks.core.base import Frozen
-
-_LOADER: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+from runbooks.core.yaml_loader import load_yaml
 
 
 class Shape(Frozen):
@@ -99,4 +97,4 @@ class Shapes(Frozen):
 def shapes() -> Shapes:
     """The table, read once."""
     text = resources.files("runbooks.core").joinpath("secret_shapes.yaml").read_text(encoding="utf-8")
-    return Shapes.model_validate(yaml.load(text, Loader=_LOADER))  # noqa: S506 - a safe loader
+    return Shapes.model_validate(load_yaml(text))

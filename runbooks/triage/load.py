@@ -148,10 +148,9 @@ def build(sources: list[tuple[str, str]]) -> RuleSet:
 
 
 def _parse(text: str) -> Any:
-    import yaml  # only where the cache does not hold
+    from runbooks.core.yaml_loader import load_yaml  # PyYAML only where the cache does not hold
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return yaml.load(text, Loader=loader)  # noqa: S506 - a safe loader
+    return load_yaml(text)
 
 
 def _runbook_causes(data: dict[str, Any]) -> list[Rule]:

@@ -1,24 +1,15 @@
 """Which torch a process has loaded is read from the process, whatever is installed for others."""
 
-import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from importlib.metadata import version
 
 from tasks.gpu.probes.torch_version import torch_version
+from tests.support.said_up import said_up
 
 
-@contextmanager
-def running(code: str) -> Iterator[int]:
-    program = [sys.executable, "-c", f"{code}; print('up', flush=True); import sys; sys.stdin.read()"]
-    process = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"up\n"
-        yield process.pid
-    finally:
-        process.communicate()
+def running(code: str) -> AbstractContextManager[int]:
+    return said_up([sys.executable, "-c", f"{code}; print('up', flush=True); import sys; sys.stdin.read()"])
 
 
 def test_a_process_that_has_loaded_it() -> None:

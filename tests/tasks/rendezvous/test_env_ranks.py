@@ -2,10 +2,8 @@
 
 import os
 import socket
-import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from runbooks.rendezvous.evidence import Evidence, NodeFacts, Worker
 from tasks.context import Context
 from tasks.rendezvous.read import gather_stale_rendezvous
 from tasks.transport.local import LocalHost
+from tests.support.said_up import said_up
 
 LIMITS = Limits(**load_runbook("stale-rendezvous").limit_values())
 RANK = """\
@@ -40,16 +39,9 @@ def free_port() -> int:
         return int(s.getsockname()[1])
 
 
-@contextmanager
-def process(argv: list[str], port: int, rank: int, world: int = 2) -> Iterator[int]:
-    env = os.environ | {"RANK": str(rank), "WORLD_SIZE": str(world), "MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
-    started = subprocess.Popen(argv, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    try:
-        assert started.stdout is not None
-        assert started.stdout.readline() == b"up\n"
-        yield started.pid
-    finally:
-        started.communicate()
+def process(argv: list[str], port: int, rank: int, world: int = 2) -> AbstractContextManager[int]:
+    place = {"RANK": str(rank), "WORLD_SIZE": str(world), "MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
+    return said_up(argv, os.environ | place)
 
 
 def rank(folder: Path, port: int, number: int, *more: str) -> Any:

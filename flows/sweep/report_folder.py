@@ -1,4 +1,4 @@
-"""The folder that a run or a sweep writes its reports to, tried in the process that is going to write them."""
+"""The folder that a sweep writes its reports to, tried in the process that is going to write them."""
 
 import logging
 from pathlib import Path
