@@ -117,7 +117,7 @@ def test_a_misspelt_word_is_answered_with_the_nearest(args: list[str], nearest: 
 def test_a_misspelt_name_of_a_waiting_run_is_answered_with_the_nearest(command: str, monkeypatch: pytest.MonkeyPatch, capsys: Out) -> None:
     waiting = [SimpleNamespace(id=uuid4(), name=f"zombie-gpu {node}{WAITS}clean up") for node in ("node-a", "other")]
     monkeypatch.setattr(approve, "use_answering_server", lambda: None)
-    monkeypatch.setattr(store, "find_runs", lambda *_: waiting)
+    monkeypatch.setattr(store, "find_runs", lambda *_, **__: waiting)
     assert main([command, "zombi-gpu node-a"]) == 2
     assert capsys.readouterr().err.rstrip().endswith("; nearest: zombie-gpu node-a")
 
