@@ -1,9 +1,13 @@
 """What the reaper does with runs of runbooks and sweeps: one function for each of `state_table.Does`."""
 
 from datetime import datetime
+from functools import partial
 from typing import Any
+from uuid import UUID
 
-from prefect.client.schemas.objects import FlowRun
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId, TaskRunFilter, TaskRunFilterState, TaskRunFilterStateType
+from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.states import Cancelled, Cancelling, Crashed, Scheduled
 
 from flows import store
@@ -34,6 +38,7 @@ from runbooks.core.policy import Mode
 
 AFTER_CRASH = "after a crash of run "
 LOOKED = "looked.again"  # label: the run that looked at the target again, or why none did
+GONE = "its process is gone"
 TOO_LONG = "took-too-long"  # row: the reaper cancelled it, not a person
 
 
@@ -59,9 +64,10 @@ def pending(run: FlowRun, now: datetime) -> str:
 def running(run: FlowRun, now: datetime) -> str:
     """A run whose process is gone is ended; one that runs for too long is cancelled. Its target is looked at again."""
     if _gone(run, now):
-        if not change(run, Crashed(message="its process is gone")):
+        if not change(run, Crashed(message=GONE)):
             return ""
-        return f"{run.name}: its process is gone; ended. " + look_again(run)
+        _end_tasks(run, GONE)
+        return f"{run.name}: {GONE}; ended. " + look_again(run)
     return _too_long(run, now)
 
 
@@ -84,8 +90,23 @@ def cancelling(run: FlowRun, now: datetime) -> str:
     if not gone and now - since(run) < ENDING_LIMIT:
         return ""
     why = run.state.message if run.state and run.state.message else "cancelled"
-    how = "its process is gone" if gone else f"its process did not end it within {ENDING_LIMIT}"
-    return f"{run.name}: {why}; {how}; ended" if change(run, Cancelled(message=f"{why}; {how}")) else ""
+    how = GONE if gone else f"its process did not end it within {ENDING_LIMIT}"
+    if not change(run, Cancelled(message=f"{why}; {how}")):
+        return ""
+    _end_tasks(run, how)
+    return f"{run.name}: {why}; {how}; ended"
+
+
+def _end_tasks(run: FlowRun, why: str) -> None:
+    """What a run was reading when it was cut off is not read any more, and its task run must not look so."""
+    mine = FlowRunFilter(id=FlowRunFilterId(any_=[run.id]))
+    at_work = TaskRunFilter(state=TaskRunFilterState(type=TaskRunFilterStateType(any_=[StateType.PENDING, StateType.RUNNING])))
+    for task in store.ask(lambda c: c.read_task_runs(flow_run_filter=mine, task_run_filter=at_work)):
+        store.ask(partial(_crash, task=task.id, why=why))
+
+
+def _crash(client: SyncPrefectClient, task: UUID, why: str) -> object:
+    return client.set_task_run_state(task, Crashed(message=why), force=True)
 
 
 def broken_off(run: FlowRun, _now: datetime) -> str:

@@ -43,7 +43,7 @@ def carry_out(run: Run, plan: Plan) -> tuple[Outcome | None, Diagnosis]:
         if used_by(run.run_id, plan.digest):  # asked under the lock: nobody else can begin it now
             raise ActionRefused(RefusalCode.APPROVAL_SPENT, "this run has already started this plan once; its approval is used up")
         read_files_again(run)
-        again = run.observe("gathered-again")
+        again = run.observe("gathered-again", "right before the action")
         if not _still_so(run, plan, again):
             return None, again
         said = take_budget_token(run.fleet, run.policy, run.context.target, locks[0].act_run, _machine(run, locks))
@@ -129,7 +129,7 @@ def _act(run: Run, plan: Plan, locks: tuple[Lock, ...], before: Diagnosis) -> Ou
         run.record.refused(*(a.refused for a in work.acts if a.refused), said="")
     run.record.timeline.reached("acted", f"actions ended: {', '.join(a.outcome for a in work.acts)}")
     wait(run.run_id, plan.settle_s, run.context.sleep)
-    after = run.observe("verified")
+    after = run.observe("verified", "proof")
     run.record.after(run.evidence, after)
     disproved = _disproved(run, plan)
     blind = unseen(load_runbook(run.spec.slug), plan, before, run.evidence) if run.evidence is not None else ()

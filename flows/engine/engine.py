@@ -106,7 +106,7 @@ def _conduct(run: Run) -> Outcome:
             run.record.guards.extend(w for w in map(str, gate.why) if w not in run.record.guards)
             return unchanged(run, diagnosis)
         if gate.decision is Decision.AGAIN:
-            diagnosis = run.observe("gathered-again")
+            diagnosis = run.observe("gathered-again", "second look")
             run.record.first(run.evidence, diagnosis)
             continue
         if gate.decision is Decision.REFUSE:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from prefect import task
+from prefect import tags, task
 from prefect.cache_policies import NO_CACHE
 from prefect.context import FlowRunContext
 
@@ -43,13 +43,14 @@ class Run:
     diagnosis: Diagnosis | None = None
     notes: list[str] = field(default_factory=list)
 
-    def observe(self, point: Point = "gathered") -> Diagnosis:
-        """Reads the target and judges it, as two tasks."""
+    def observe(self, point: Point = "gathered", look: str = "first look") -> Diagnosis:
+        """Reads the target, each reading as a task, and judges it as one more. `look`: which one it is, a tag of its tasks."""
         go_on(self.run_id)
         self.observations += 1
         self.read_at = server_now()
         name = f"{self.context.target}" + (f" (look {self.observations})" if self.observations > 1 else "")
-        found = read_target.with_options(task_run_name=f"read {name}")(Sealed(self.spec, self.context))
+        with tags(look):
+            found = read(self.spec, self.context)
         self.evidence = None if isinstance(found, UnreadTarget) else found
         self.record.timeline.reached(point, f"read {self.context.target}")
         judged = judge_target.with_options(task_run_name=f"judge {name}")
@@ -66,14 +67,6 @@ class Sealed:
 
     def __init__(self, *parts: Any) -> None:
         self.parts = parts
-
-
-@task(cache_policy=NO_CACHE, retries=0, persist_result=False)
-@clean_end
-def read_target(given: Sealed) -> Any:
-    """Reads everything the runbook needs. Changes nothing. A target that gives no answer is UnreadTarget."""
-    spec, context = given.parts
-    return read(spec, context)
 
 
 @task(cache_policy=NO_CACHE, retries=0, persist_result=False)

@@ -10,6 +10,7 @@ from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, Unkno
 from tasks.checkpoint.node import ask_node
 from tasks.checkpoint.proof import YES
 from tasks.context import Context
+from tasks.diagnostic import diagnostic
 from tasks.remote.probe import run_program
 from tasks.remote.program import program
 from tasks.transport.base import TransportError
@@ -19,6 +20,7 @@ ROOM = 16 << 30  # address space of torch itself
 WEIGHTS = (".pt", ".pth", ".bin", ".ckpt", ".safetensors")
 
 
+@diagnostic("trial load of the checkpoint · {context.target}")
 def read_load(context: Context, config: Checkpoints, evidence: Evidence) -> Reading[LoadProof]:
     """What torch says of the checkpoint that the judgment would choose."""
     if str(context.options.get("load", "")).lower() not in YES:

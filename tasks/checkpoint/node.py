@@ -11,6 +11,7 @@ from runbooks.core.fleet import Node
 from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, UnknownReason
 from tasks.checkpoint.s3 import candidate, with_content
 from tasks.context import Context
+from tasks.diagnostic import diagnostic
 from tasks.remote.probe import run_program
 from tasks.remote.program import program
 from tasks.transport.base import Host, TransportError
@@ -31,6 +32,7 @@ def ask_node(host: Host, ask: dict[str, Any], timeout_s: float, script: str = "c
     return run_program(host, "ckpt", program(script), ask, timeout_s=timeout_s, limit_bytes=LARGEST_ANSWER)
 
 
+@diagnostic("checkpoint tier {tier.name} · {node.name}")
 def read_node_tier(
     context: Context, node: Node, config: Checkpoints, tier: Tier, newest: int, timeout_s: float = 120
 ) -> TierLook:

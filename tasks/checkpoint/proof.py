@@ -14,6 +14,7 @@ from runbooks.core.reading import Known
 from tasks.checkpoint.node import prove_on_node, spec_of
 from tasks.checkpoint.s3 import prove_s3
 from tasks.context import Context
+from tasks.diagnostic import diagnostic
 from tasks.transport.base import TransportError
 
 Looks = tuple[TierLook, ...]
@@ -79,6 +80,7 @@ def candidates_of(look: TierLook) -> tuple[Candidate, ...]:
     return look.candidates.value if isinstance(look.candidates, Known) else ()
 
 
+@diagnostic("content of the newest checkpoints · {node.name}")
 def prove_tiers(context: Context, node: Node, config: Checkpoints, looks: Looks, budget_s: float, free: float) -> Looks:
     """Content of the newest checkpoints that look whole, until as many are proven as pruning must keep.
 

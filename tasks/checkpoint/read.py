@@ -15,6 +15,7 @@ from tasks.checkpoint.proof import candidates_of, prove_tiers
 from tasks.checkpoint.s3 import read_s3_tier
 from tasks.checkpoint.s3_metadata import read_instance_roles
 from tasks.context import Context
+from tasks.diagnostic import diagnostic
 from tasks.remote.probe import run_probe
 from tasks.transport.base import TransportError
 
@@ -84,6 +85,7 @@ def _names(context: Context, node: Node, tier: Tier) -> list[str]:
     return [n for n in tier.nodes or tuple(n.name for n in context.fleet.nodes) if n != node.name]
 
 
+@diagnostic("kernel log: storage · {context.target}")
 def _kernel(context: Context) -> Reading[tuple[str, ...]]:
     source = Source(
         command="dmesg | grep -iE 'I/O error|nvme|EXT4-fs error'", host=context.node.name, taken_at=context.now()
@@ -97,6 +99,7 @@ def _kernel(context: Context) -> Reading[tuple[str, ...]]:
     return Known[tuple[str, ...]](value=tuple(context.redactor.text(x) for x in got["lines"][-50:]), source=source)
 
 
+@diagnostic("job log · {context.target}")
 def _log(context: Context) -> tuple[Reading[str], int | None]:
     """The last lines of the job's log, where the run was told which (`option log`)."""
     path = str(context.options.get("log", ""))
@@ -114,6 +117,7 @@ def _log(context: Context) -> tuple[Reading[str], int | None]:
     return Known[str](value=text, source=source), max(steps[-20:], default=None)
 
 
+@diagnostic("torch and credentials · {context.target}")
 def _facts(context: Context) -> tuple[Reading[str], Reading[tuple[str, ...]]]:
     source = Source(command="python3 -m pip show torch; ls ~/.aws", host=context.node.name, taken_at=context.now())
     try:

@@ -18,11 +18,13 @@ from tasks.checkpoint.probes.ckpt_node import as_json, parts_of
 from tasks.checkpoint.s3_answers import head_code, read_store, read_uploads
 from tasks.checkpoint.s3_store import Object, S3Tier, code_of, restore_state, set_identity
 from tasks.context import Context
+from tasks.diagnostic import diagnostic
 
 READERS = 8  # ranges in flight: 4 MiB each
 Sets = dict[tuple[int, str], dict[str, Object]]
 
 
+@diagnostic("checkpoint tier {tier.name}")
 def read_s3_tier(context: Context, config: Checkpoints, tier: Tier, spec: CheckpointSpec, newest: int) -> TierLook:
     """One look at the tier from the engine's machine, with the engine's credentials."""
     look: dict[str, Any] = {

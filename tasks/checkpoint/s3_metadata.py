@@ -10,6 +10,7 @@ from runbooks.core.checkpoints import Checkpoints, TierKind
 from runbooks.core.reading import Absent, Known, Reading, Unknown, UnknownReason
 from tasks.checkpoint.probes.instance_role import OFF, SERVICE, ask
 from tasks.context import Context
+from tasks.diagnostic import diagnostic
 from tasks.remote.probe import redact, run_probe, source, unknown
 from tasks.transport.base import TransportError
 
@@ -24,6 +25,7 @@ def read_metadata() -> InstanceRole:
     return InstanceRole(**ask(os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT") or SERVICE))
 
 
+@diagnostic("instance roles · {context.target}")
 def read_instance_roles(context: Context, config: Checkpoints) -> Reading[tuple[InstanceRole, ...]]:
     """How it answers on the node, and in each network of its own in which one of the node's jobs runs."""
     if not any(t.kind is TierKind.S3 for t in config.tiers):

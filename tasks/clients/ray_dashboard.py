@@ -9,6 +9,7 @@ from runbooks.core.ray_view import RayHead, RayNode, RayView, Versions
 from runbooks.core.reading import ODD_ANSWER, Absent, Known, Reading, Source, Unknown, UnknownReason
 from runbooks.parsers.ray import parse_nodes, parse_ray_version, parse_versions
 from tasks.context import Context
+from tasks.diagnostic import diagnostic
 from tasks.remote.halted import halted_process, halted_processes
 from tasks.remote.probe import run_probe
 from tasks.transport.base import CommandResult, Host, TransportError
@@ -70,6 +71,7 @@ def read_ray_nodes(context: Context) -> Known[tuple[RayNode, ...]] | Absent | Un
     return get(context, host, f"{ray.dashboard}/api/v0/nodes?detail=1&limit=10000", parse_nodes)
 
 
+@diagnostic("Ray head · {ray.head}")
 def read_ray_head(context: Context, host: Host, ray: RayCluster) -> Known[RayHead] | Unknown:
     """Whether its GCS and dashboard answer on the head's own machine, and their processes."""
     source = Source(command="ss -ltnp; ps -ef | grep -E 'gcs_server|dashboard.py'", host=host.name, taken_at=context.now())
@@ -86,6 +88,7 @@ def read_ray_head(context: Context, host: Host, ray: RayCluster) -> Known[RayHea
         return Unknown(reason=UnknownReason.UNPARSABLE, detail=f"{type(e).__name__}: {e}"[:300], source=source)
 
 
+@diagnostic("Ray cluster of {it.name} · {context.target}")
 def read_ray(
     context: Context, it: ManagedContainer, host: Host, own_id: str
 ) -> tuple[Reading[RayView], Reading[RayHead]]:

@@ -9,6 +9,7 @@ from runbooks.core.containers_config import ManagedContainer
 from runbooks.core.reading import ODD_ANSWER, Absent, Known, Source, Unknown, UnknownReason
 from runbooks.core.refusal import RefusalCode
 from tasks.context import ActionRefused, Context
+from tasks.diagnostic import diagnostic
 from tasks.remote.probe import run_probe
 from tasks.transport.base import Host, TransportError
 
@@ -22,6 +23,7 @@ RAY_SERVICES = (
 )
 
 
+@diagnostic("work inside {it.name} · {context.target}")
 def read_work(context: Context, host: Host, it: ManagedContainer, c: ContainerFacts | None) -> Known[tuple[Mover, ...]] | Absent | Unknown:
     """Its processes over a window, whoever started them."""
     if c is None or c.status != "running":

@@ -10,6 +10,7 @@ from runbooks.container.parsers import docker as parse
 from runbooks.core.containers_config import ManagedContainer
 from runbooks.core.reading import ODD_ANSWER, Absent, Known, Source, Unknown, UnknownReason
 from tasks.context import Context
+from tasks.diagnostic import diagnostic
 from tasks.transport.base import Host, TransportError
 
 T = TypeVar("T")
@@ -36,6 +37,7 @@ def ask(
         return Unknown(reason=UnknownReason.UNPARSABLE, detail=context.redactor.text(f"{type(e).__name__}: {e}")[:300], source=source)
 
 
+@diagnostic("docker inspect {it.name} · {context.target}")
 def read_container(context: Context, host: Host, it: ManagedContainer) -> Known[ContainerFacts] | Absent | Unknown:
     """The container of that name. Absent: the engine says that there is none."""
     argv = (*it.engine, "inspect", "--type", "container", it.name)
@@ -55,6 +57,7 @@ def list_names(context: Context, host: Host, it: ManagedContainer) -> Known[tupl
     return ask(context, host, argv, lambda text: tuple(sorted(text.split())))
 
 
+@diagnostic("other containers · {context.target}")
 def read_siblings(
     context: Context, host: Host, it: ManagedContainer, own_id: str
 ) -> Known[tuple[Sibling, ...]] | Absent | Unknown:
@@ -70,6 +73,7 @@ def read_siblings(
     return ask(context, host, argv, lambda text: parse.siblings_of(parse.parse_inspect(text, clean), own_id))
 
 
+@diagnostic("last lines of {it.name} · {context.target}")
 def read_log(
     context: Context, host: Host, it: ManagedContainer, own_id: str
 ) -> Known[tuple[str, ...]] | Absent | Unknown:
@@ -78,6 +82,7 @@ def read_log(
     return ask(context, host, argv, lambda text: parse.parse_log(text, context.redactor.text))
 
 
+@diagnostic("Docker events · {context.target}")
 def read_events(
     context: Context, host: Host, it: ManagedContainer, since: datetime, until: datetime
 ) -> Known[tuple[EngineEvent, ...]] | Absent | Unknown:
@@ -101,6 +106,7 @@ def read_events(
     return ask(context, host, argv, parse.parse_events, timeout_s=10)
 
 
+@diagnostic("Docker daemon · {context.target}")
 def read_daemon(context: Context, host: Host, it: ManagedContainer) -> Known[Daemon] | Absent | Unknown:
     """Version, and images by id."""
     version = ask(context, host, (*it.engine, "version", "--format", "{{json .}}"), parse.parse_version, timeout_s=8)

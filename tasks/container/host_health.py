@@ -11,6 +11,7 @@ from runbooks.core.containers_config import ManagedContainer
 from runbooks.core.host_facts import Disk, Driver, EngineUnit, HostFacts, HostPath, KernelFault, KernelOom, Upgrade
 from runbooks.core.reading import ODD_ANSWER, Absent, Known, Source, Unknown, UnknownReason
 from tasks.context import Context
+from tasks.diagnostic import diagnostic
 from tasks.remote.probe import run_probe
 from tasks.transport.base import Host, TransportError
 
@@ -25,6 +26,7 @@ class HostReadings:
         self.host, self.ooms, self.inside = host, ooms, inside
 
 
+@diagnostic("host and inside of {it.name} · {context.target}")
 def read_host(context: Context, host: Host, it: ManagedContainer, c: ContainerFacts | None) -> HostReadings:
     """Host facts, kernel kills and the container's processes."""
     source = Source(command=BY_HAND, host=host.name, taken_at=context.now())
@@ -95,6 +97,7 @@ def _inside(context: Context, inside: dict[str, Any] | None, source: Source) -> 
                          source=source)  # fmt: skip
 
 
+@diagnostic("FUSE mounts · {context.target}")
 def read_fuse(
     context: Context, host: Host, it: ManagedContainer, c: ContainerFacts | None, pid: int
 ) -> Known[tuple[FuseMount, ...]] | Unknown:
@@ -131,6 +134,7 @@ def _ask_about(it: ManagedContainer, c: ContainerFacts | None) -> dict[str, Any]
             "unit": labels.get("PODMAN_SYSTEMD_UNIT", "")}  # fmt: skip
 
 
+@diagnostic("what restarts {it.name} · {context.target}")
 def read_supervisors(
     context: Context, host: Host, it: ManagedContainer, c: ContainerFacts | None
 ) -> Known[tuple[Supervisor, ...]] | Unknown:

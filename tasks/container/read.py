@@ -1,7 +1,7 @@
 """Gathers everything about one container: the engine, the host, what runs inside, the cluster. Reads only."""
 
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Any
 
 from runbooks.container.evidence import AppProbe, ContainerFacts, ContainerInside, Evidence, WantedContainer
@@ -24,6 +24,7 @@ from tasks.container.docker import (
 from tasks.container.host_health import read_fuse, read_host, read_supervisors
 from tasks.container.watch_record import read_before
 from tasks.context import Context
+from tasks.diagnostic import ReaderPool, diagnostic
 from tasks.transport.base import Host, TransportError
 
 DENIED = 'for d do if (: <"$d") 2>/dev/null; then :; else echo "$d"; fi; done\n'
@@ -96,7 +97,7 @@ def _readings(context: Context, host: Host, it: ManagedContainer, c: ContainerFa
     since, until = event_window(context.now(), c.finished_at if c else None, context.limit("deaths_window_s", "container-death"))
     none = Absent(proof="there is no container to ask about")
     runs = c is not None and c.status in ("running", "paused", "restarting")
-    with ThreadPoolExecutor(max_workers=10) as pool:
+    with ReaderPool(max_workers=10) as pool:
         health = pool.submit(read_host, context, host, it, c)
         later: dict[str, Future[Any]] = {
             "siblings": pool.submit(read_siblings, context, host, it, c.id if c else ""),
@@ -141,6 +142,7 @@ def _with_devices(host: Host, it: ManagedContainer, c: ContainerFacts | None, in
     return Known[ContainerInside](value=inside.value.model_copy(update={"devices_denied": lost}), source=inside.source)
 
 
+@diagnostic("own probe of {it.name} · {context.target}")
 def read_probe(
     context: Context, host: Host, it: ManagedContainer, c: ContainerFacts
 ) -> Known[AppProbe] | Absent | Unknown:

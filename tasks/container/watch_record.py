@@ -9,6 +9,7 @@ from typing import Any
 from runbooks.container.before import Sample
 from runbooks.core.names import slug
 from runbooks.core.reading import ODD_ANSWER, Absent, Known, Source, Unknown, UnknownReason
+from tasks.diagnostic import diagnostic
 from tasks.installation import state_folder
 
 LINES = 720  # an hour at five seconds; the file holds at most twice as many
@@ -45,6 +46,7 @@ def _own(sample: dict[str, Any], container: str) -> dict[str, Any]:
     return {**{k: v for k, v in sample.items() if k != "containers"}, "own": (sample.get("containers") or {}).get(container)}
 
 
+@diagnostic("the watch's record of {container} · {node}")
 def read_before(node: str, container: str, now: datetime, window_s: float) -> Known[tuple[Sample, ...]] | Absent | Unknown:
     """The watch's samples of the last `window_s` seconds. Absent: nothing watches this container from here."""
     path = record_path(node, container)

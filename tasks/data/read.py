@@ -6,6 +6,7 @@ from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, Unkno
 from runbooks.core.sizes import size
 from runbooks.data.evidence import DataFile, Evidence, Fault
 from tasks.context import Context
+from tasks.diagnostic import diagnostic
 from tasks.remote.probe import run_program
 from tasks.remote.program import program
 from tasks.transport.base import TransportError
@@ -68,6 +69,7 @@ def _files(context: Context, paths: tuple[str, ...], key: str, vocabulary: Any) 
     return found
 
 
+@diagnostic("data file {path} · {context.target}")
 def _read(context: Context, path: str, key: str, vocabulary: Any, limit: float) -> Reading[DataFile]:
     source = Source(command=f"read {path}", host=context.node.name, taken_at=context.now())
     ask = {"files": [{"path": path, "text_key": key, "vocabulary": int(vocabulary or 0)}]}
@@ -90,6 +92,7 @@ def _read(context: Context, path: str, key: str, vocabulary: Any, limit: float) 
     return Known[DataFile](value=DataFile(**got, faults=faults, limits=limits), source=source)
 
 
+@diagnostic("job log · {context.target}")
 def _log(context: Context) -> Reading[str]:
     path = str(context.options.get("log", ""))
     if not path:

@@ -6,12 +6,14 @@ from runbooks.core.containers_config import engine_of
 from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
 from runbooks.gpu.evidence import ContainerGpu
 from tasks.context import Context
+from tasks.diagnostic import diagnostic
 from tasks.remote.probe import redact, run_probe, source, unknown
 from tasks.transport.base import TransportError
 
 Found = Known[tuple[ContainerGpu, ...]] | Absent | Unknown
 
 
+@diagnostic("GPUs inside containers · {context.target}")
 def read_container_gpus(context: Context) -> Found:
     """`nvidia-smi -L` inside each running container that was given GPUs; containers without that tool are left out."""
     engine = engine_of(context.fleet.containers_on(context.node.name))

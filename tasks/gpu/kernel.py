@@ -6,6 +6,7 @@ from runbooks.core.reading import Known, Source, Unknown, UnknownReason
 from runbooks.gpu.evidence import KernelEvent
 from runbooks.gpu.parsers.kernel_log import KernelLine, failures_in_words, parse_kernel_log
 from tasks.context import Context
+from tasks.diagnostic import diagnostic
 from tasks.remote.probe import redact, run_probe, source, unknown
 from tasks.transport.base import TransportError
 
@@ -14,6 +15,7 @@ COMMAND = "dmesg | grep -iE 'nvrm|xid|nvidia'"
 REACHES_BACK_S = 60.0  # a ring buffer whose first line is later than this has lost the boot
 
 
+@diagnostic("kernel log · {context.target}")
 def read_kernel_log(context: Context) -> tuple[Known[Events] | Unknown, Known[tuple[str, ...]] | Unknown]:
     """GPU faults in the kernel log since boot: those with an Xid, and lines in words. Denied, timed out and missing tools stay apart."""
     try:

@@ -8,12 +8,14 @@ from runbooks.core.reading import Absent, Known, Source, Unknown
 from runbooks.gpu.leader import LeaderPeer, LeaderView
 from runbooks.gpu.parsers.leader_status import LeaderStatus, parse_leader_status
 from tasks.context import Context
+from tasks.diagnostic import diagnostic
 from tasks.transport.base import TransportError
 from tasks.transport.http import HttpReader
 
 CAP = 16 << 20  # bytes of /status that are read
 
 
+@diagnostic("leader's view · {context.target}")
 def read_leader(context: Context) -> Known[LeaderView] | Absent | Unknown:
     """The leader's view of every peer. Absent: the fleet file names no leader."""
     leader = context.fleet.leader

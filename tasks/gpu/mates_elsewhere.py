@@ -8,11 +8,13 @@ from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
 from runbooks.gpu.elsewhere import places, spread
 from runbooks.gpu.evidence import ALL_HERE, Elsewhere
 from tasks.context import Context
+from tasks.diagnostic import diagnostic
 from tasks.gpu.look import read_look
 from tasks.gpu.processes import ProcessLook
 from tasks.transport.base import TransportError
 
 
+@diagnostic("the job's processes on other nodes · {context.target}")
 def read_elsewhere(context: Context, look: ProcessLook, jobs: tuple[Job, ...]) -> Known[tuple[Elsewhere, ...]] | Absent | Unknown:
     """A look at each of those nodes, all at once, each bounded by the time that its commands have. Which they are is known only
     from the processes here."""

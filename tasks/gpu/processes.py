@@ -10,6 +10,7 @@ from runbooks.core.fleet import Job
 from runbooks.core.reading import Known, Unknown, UnknownReason
 from runbooks.gpu.evidence import Facts, Inside, InsideProcess, Process
 from tasks.context import Context
+from tasks.diagnostic import diagnostic
 from tasks.remote.probe import redact, run_probe, source, unknown
 from tasks.transport.base import TransportError
 
@@ -29,6 +30,7 @@ class ProcessLook:
     inside: Known[tuple[Inside, ...]] | Unknown
 
 
+@diagnostic("processes over {window_s:g} s · {context.target}")
 def read_processes(context: Context, window_s: float, pids: Sequence[int], jobs: Sequence[Job]) -> ProcessLook:
     """Two looks `window_s` apart (one when it is 0). `pids`: those that the driver names."""
     ask = {

@@ -8,6 +8,7 @@ from runbooks.core.fleet import Job, ProgressKind
 from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
 from runbooks.gpu.evidence import ProgressMark
 from tasks.context import Context
+from tasks.diagnostic import diagnostic
 from tasks.remote.probe import redact, run_probe, source, unknown
 from tasks.transport.base import TransportError
 
@@ -33,6 +34,7 @@ def marks_of(jobs: Sequence[Job]) -> list[dict[str, str]]:
     ]
 
 
+@diagnostic("signs of progress · {context.target}")
 def look_at_progress(context: Context, jobs: Sequence[Job]) -> ProgressLook:
     """One look at the files, tables and logs of the jobs; nothing is written, no writer waits."""
     marks = marks_of(jobs)

@@ -1,12 +1,12 @@
 """Reads GPUs and processes of one node over one window, so that what both say is of the same time."""
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from runbooks.core.fleet import Job
 from runbooks.core.gpu_set import GpuSet
 from runbooks.core.reading import Absent, Known, Unknown, value_or
 from tasks.context import Context
+from tasks.diagnostic import ReaderPool
 from tasks.gpu.processes import ProcessLook, read_processes
 from tasks.remote.gpus import Gpus, Presence, read_gpus, read_presence
 
@@ -34,7 +34,7 @@ def _over(
     if isinstance(presence, Unknown) or not isinstance(first, Known) or not window_s:
         return first, read_processes(context, window_s, pids, jobs)
     samples = int(context.limit("samples", "zombie-gpu"))
-    with ThreadPoolExecutor(max_workers=1) as pool:
+    with ReaderPool(max_workers=1) as pool:
         gpus = pool.submit(read_gpus, context, presence, window_s, samples)
         look = read_processes(context, window_s, pids, jobs)
         return gpus.result(), look

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from runbooks.core.reading import Absent, Known, Reading, Unknown, UnknownReason
 from runbooks.host.evidence import Clock, ClockKeeper, DiskFault, Evidence, Gauge, Name, UnreadItem
 from tasks.context import Context
+from tasks.diagnostic import diagnostic
 from tasks.remote.probe import run_probe, source, unknown
 from tasks.transport.base import TransportError
 
@@ -31,6 +32,7 @@ SMART, KEEPER = "smartctl -H /dev/DISK", "timedatectl show -p NTPSynchronized"
 OPTIONS = ("--rdzv-endpoint", "--rdzv_endpoint", "--master-addr", "--master_addr")
 
 
+@diagnostic("limits, disks, clock and names · {context.target}")
 def gather_host_limits(context: Context) -> Evidence:
     """The whole look, in one command on the node. Option: `names`."""
     jobs = context.fleet.jobs_on(context.node.name)

@@ -3,7 +3,6 @@
 import json
 import secrets
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from runbooks.core.fleet import Fleet
@@ -26,6 +25,7 @@ from runbooks.launch.parsers.pci_acs import parse_acs
 from runbooks.launch.parsers.slurm_batch import Batch, parse_batch
 from runbooks.parsers.torchrun_cmdline import parse_launch
 from tasks.context import Context
+from tasks.diagnostic import ReaderPool, diagnostic
 from tasks.remote.probe import run_probe
 from tasks.transport.base import TransportError
 
@@ -48,7 +48,7 @@ def gather_distributed_setup(context: Context) -> Evidence:
         return Evidence(
             taken_at=context.now(), launch=Absent(proof="the fleet file has no `launches` entry for this target")
         )
-    with ThreadPoolExecutor(max_workers=len(launch.nodes)) as pool:
+    with ReaderPool(max_workers=len(launch.nodes)) as pool:
         found = list(pool.map(lambda n: _read(context, launch, n), launch.nodes))
         hosts = {view.node: _address(view, launch, context) for view, _ in found}
         busy = {v.node for v, _ in found if isinstance(v.facts, Known) and v.facts.value.port_open}
@@ -69,6 +69,7 @@ def gather_distributed_setup(context: Context) -> Evidence:
 Answer = Mapping[str, Any]
 
 
+@diagnostic("launch settings · {node}")
 def _read(context: Context, launch: Launch, node: str) -> tuple[LaunchNodeView, Answer | TransportError]:
     source = Source(command=_SHOWN, host=node, taken_at=context.now())
     try:
@@ -94,6 +95,7 @@ def _address(view: LaunchNodeView, launch: Launch, context: Context) -> str:
     return context.fleet.node(view.node).host or "127.0.0.1"
 
 
+@diagnostic("connections to the other nodes · {view.node}")
 def _reach(
     context: Context, launch: Launch, view: LaunchNodeView, hosts: Mapping[str, str], busy: set[str], mark: str
 ) -> LaunchNodeView:

@@ -9,6 +9,7 @@ from runbooks.core.reading import Absent, Known, Reading, Unknown, UnknownReason
 from runbooks.memory.evidence import Evidence, HostMemory, MemoryGroup
 from runbooks.memory.parsers.kernel_ooms import WANTED, HostOom, parse_host_ooms
 from tasks.context import Context
+from tasks.diagnostic import diagnostic
 from tasks.remote.probe import run_probe, source, unknown
 from tasks.transport.base import TransportError
 
@@ -19,6 +20,7 @@ AT_BOOT_S = 5.0  # a log that begins by then has lost nothing
 MOST_GROUPS = 64  # that the probe lists
 
 
+@diagnostic("processes killed by the kernel · {context.target}")
 def read_kills(context: Context, host: HostMemory | None) -> tuple[Kills, datetime | None]:
     """The kills, and how far back the kernel log reaches (None: it was not read, or carries no times)."""
     try:

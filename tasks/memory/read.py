@@ -11,6 +11,7 @@ from runbooks.parsers.cuda_oom import parse_cuda_ooms, parse_snapshot
 from runbooks.parsers.loader_log import speaks_of_loading
 from runbooks.triage.text import failures, meanings
 from tasks.context import Context
+from tasks.diagnostic import diagnostic
 from tasks.memory.kernel_kills import read_kills, with_new_kills
 from tasks.remote.gpus import read_gpus, read_presence
 from tasks.remote.probe import run_probe, source, unknown
@@ -54,6 +55,7 @@ def _setup(options: dict[str, Any]) -> Setup:
     )
 
 
+@diagnostic("job log · {context.target}")
 def _log(context: Context) -> Reading[LogFacts]:
     path = str(context.options.get("log", ""))
     if not path and context.since:
@@ -104,6 +106,7 @@ def _processes(gpus: Reading[GpuSet]) -> list[Any]:
     return [p for g in gpus.value.gpus if isinstance(g.processes, Known) for p in g.processes.value]
 
 
+@diagnostic("memory and control groups · {context.target}")
 def _host(
     context: Context, pids: list[int], now: set[int], written_at: datetime | None
 ) -> tuple[Reading[HostMemory], Reading[tuple[MemoryGroup, ...]], Reading[dict[int, str]]]:

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any
@@ -20,6 +19,7 @@ from runbooks.ray.identity import ip_of
 from runbooks.ray.parsers import ray_job as parse
 from tasks.clients.ray_dashboard import get, read_ray_head, versions_by
 from tasks.context import Context
+from tasks.diagnostic import ReaderPool, diagnostic
 from tasks.remote.halted import halted_process, halted_processes
 from tasks.remote.probe import run_probe
 from tasks.transport.base import Host, TransportError
@@ -84,14 +84,19 @@ def _head(context: Context, host: Host, ray: RayCluster, ident: str) -> dict[str
     for name, (path, parser) in wanted.items():
         late = [n for n, r in found.items() if isinstance(r, Unknown) and r.reason is UnknownReason.TIMED_OUT]
         none = Unknown(reason=UnknownReason.TIMED_OUT, detail=f"not asked: {late[0]} did not come in time") if late else None
-        found[name] = none or get(context, host, f"{url}{path}", parser)
+        found[name] = none or _listed(context, host, name.replace("_", " "), f"{url}{path}", parser)
     found["head_seconds"] = round(time.monotonic() - began, 2)
     found["job"] = job = _asked_for(_pick(found["other_jobs"], ident), found["actors"])
     name = job.value.submission_id if isinstance(job, Known) else ""
     no_log = Absent(proof="no submitted job to read a log of")
     at = f"{url}/api/jobs/{quote(name, safe='')}/logs"
-    found["driver_log"] = get(context, host, at, lambda t: parse.parse_logs(t, clean)) if name else no_log
+    found["driver_log"] = _listed(context, host, "driver's log", at, lambda t: parse.parse_logs(t, clean)) if name else no_log
     return found
+
+
+@diagnostic("Ray: {what}")
+def _listed(context: Context, host: Host, what: str, url: str, parser: Any) -> Any:
+    return get(context, host, url, parser)
 
 
 def _asked_for(job: Any, actors: Any) -> Any:
@@ -124,11 +129,12 @@ def _nodes(
     """Every node that the fleet file names for the cluster, side by side, with the logs of all actors that died there."""
     dead = [a for a in value_or(actors, ()) if a.state == "DEAD"]
     ended = {ip: [a.pid for a in dead if a.pid and ip_of(a, nodes) == ip][-DEAD_LOGS:] for ip in ray.nodes}
-    with ThreadPoolExecutor(max_workers=8) as pool:
+    with ReaderPool(max_workers=8) as pool:
         parts = [pool.submit(read_node, context, ray, ip, name, ended[ip]) for ip, name in ray.nodes.items()]
         return tuple(p.result() for p in parts)
 
 
+@diagnostic("Ray logs and processes · {name}")
 def read_node(context: Context, ray: RayCluster, ip: str, name: str, dead: Sequence[int]) -> Known[NodeLogs] | Unknown:
     """One node's logs, raylet, workers and kernel kills."""
     source = Source(command=f"ls -lt {ray.temp_dir}/session_latest/logs", host=name, taken_at=context.now())

@@ -8,6 +8,7 @@ from runbooks.core.gpu_set import Gpu, GpuError, GpuProcess, GpuSample, GpuSet, 
 from runbooks.core.reading import ODD_ANSWER, Absent, Known, Unknown, UnknownReason
 from runbooks.parsers.nvidia_smi import GPU_FIELDS, throttle_names
 from tasks.context import Context
+from tasks.diagnostic import diagnostic
 from tasks.remote.amd_gpus import read_amd_gpus
 from tasks.remote.probe import run_probe, source, unknown
 from tasks.remote.smi_reading import NO_DEVICES, NUMBERLESS, gpu_set
@@ -49,6 +50,7 @@ class Presence:
         )
 
 
+@diagnostic("GPU devices · {context.target}")
 def read_presence(context: Context) -> Presence | Unknown:
     """Driver files, device nodes and the PCI bus of the context's node."""
     try:
@@ -70,6 +72,7 @@ def smi_path(context: Context) -> str:
     return context.node.labels.get("nvidia-smi", "nvidia-smi")
 
 
+@diagnostic("GPUs over {window_s:g} s · {context.target}")
 def read_gpus(context: Context, presence: Presence, window_s: float, samples: int) -> Gpus:
     """Every GPU of the context's node over the window. Absent only with proof; one that hangs is not started again."""
     if not presence.of_amd:

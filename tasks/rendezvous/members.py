@@ -12,6 +12,7 @@ from runbooks.parsers.address import address_of
 from runbooks.parsers.torchrun_cmdline import parse_launch
 from runbooks.rendezvous.evidence import Agent, Holder, NodeFacts, NodeView, Pid, Port, Reachability, Worker
 from tasks.context import Context
+from tasks.diagnostic import diagnostic
 from tasks.remote.probe import run_probe
 from tasks.transport.base import TransportError
 
@@ -19,6 +20,7 @@ _KEY = secrets.token_bytes(16)  # of this process: digests of script arguments o
 _SHOWN = "python3 - < rdzv_node.py   # by hand: ps -eo pid,ppid,lstart,args; ss -tanp"
 
 
+@diagnostic("agents and workers · {node}")
 def read_node(context: Context, place: Rendezvous, node: str, pids: Iterable[int] = ()) -> NodeView:
     """One node of the rendezvous. Never raises for a node that gives no answer: the view says why."""
     source = Source(command=_SHOWN, host=node, taken_at=context.now())

@@ -1,7 +1,6 @@
 """Gathers the evidence of `stale-rendezvous`: etcd twice, more than three beats apart, and every configured node."""
 
 import shlex
-from concurrent.futures import ThreadPoolExecutor
 
 from runbooks.core.fleet import Fleet
 from runbooks.core.reading import Absent, Known, Source, Unknown, UnknownReason
@@ -14,6 +13,7 @@ from runbooks.rendezvous.plans import PROBED_ON
 from runbooks.rendezvous.ports import named
 from runbooks.rendezvous.runs import wanted
 from tasks.context import Context
+from tasks.diagnostic import ReaderPool, diagnostic
 from tasks.rendezvous.etcd import ask_etcd, etcd_source, parse_facts, parse_runs, unknown_keys
 from tasks.rendezvous.members import read_node
 from tasks.rendezvous.saved import read_putback
@@ -114,6 +114,7 @@ def _asked_back(context: Context, place: Rendezvous, file: str) -> Evidence:
     )
 
 
+@diagnostic("etcd state and keys · {place.name}")
 def _etcd(
     context: Context, place: Rendezvous
 ) -> tuple[Known[EtcdFacts] | Absent | Unknown, Known[Reads] | Absent | Unknown]:
@@ -156,7 +157,7 @@ def _nodes(context: Context, place: Rendezvous, runs: Known[Reads] | Absent | Un
     """Every configured node at once, after the second read of the keys: a newcomer must not slip between."""
     found = runs.value.second if isinstance(runs, Known) else ()
     pids = {m.pid for r in found if isinstance(r.state, DynamicState) for m in r.state.members}
-    with ThreadPoolExecutor(max_workers=8) as pool:
+    with ReaderPool(max_workers=8) as pool:
         every = joiners(context.fleet.rendezvous, place)
         return tuple(pool.map(lambda node: read_node(context, place, node, pids), every))
 

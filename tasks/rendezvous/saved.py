@@ -8,6 +8,7 @@ from runbooks.rendezvous.evidence import Putback
 from runbooks.rendezvous.parsers.etcd_v2 import NotEtcd
 from runbooks.rendezvous.saved import LARGEST, BadSave, SavedKeys, age_of, digest_of, others, parse_saved, puts_for
 from tasks.context import Context
+from tasks.diagnostic import diagnostic
 from tasks.rendezvous.etcd import read_runs, unknown_keys
 from tasks.transport.base import TransportError
 from tasks.whole_file import read_whole
@@ -24,6 +25,7 @@ def read_saved(path: Path) -> tuple[SavedKeys, str]:
     return parse_saved(text, str(path)), digest_of(text)
 
 
+@diagnostic("saved keys {file}")
 def read_putback(context: Context, place: Rendezvous, file: str) -> Known[Putback] | Unknown:
     """The saved run in `file` against etcd as it is now."""
     source = Source(command=f"cat {file}", host="this machine", taken_at=context.now())

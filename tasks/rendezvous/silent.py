@@ -7,6 +7,7 @@ from runbooks.core.rendezvous_config import Rendezvous, joiners
 from runbooks.parsers.address import address_of, is_loopback
 from runbooks.rendezvous.evidence import EtcdFacts, Listening
 from tasks.context import Context
+from tasks.diagnostic import diagnostic
 from tasks.remote.halted import halted_process
 from tasks.remote.probe import run_probe
 from tasks.transport.base import TransportError
@@ -15,6 +16,7 @@ APART_S = 2.0  # between two readings of one process
 Stopped = Known[tuple[Listening, ...]] | Absent | Unknown
 
 
+@diagnostic("processes behind a silent etcd · {place.name}")
 def read_stopped(context: Context, place: Rendezvous, etcd: Known[EtcdFacts] | Absent | Unknown) -> Stopped:
     """Stopped processes that listen at etcd's address, on every node of the rendezvous that has it; asked while etcd does not answer."""
     if not isinstance(etcd, Unknown) or etcd.reason is not UnknownReason.TIMED_OUT:

@@ -12,12 +12,14 @@ from runbooks.core.reading import Absent, Known, Source
 from runbooks.parsers.runpod import Pod, Runtime
 from runbooks.spawning.evidence import Usual
 from tasks.context import Context
+from tasks.diagnostic import diagnostic
 from tasks.report_store import LATEST, reports_root
 
 SLUG = "stuck-spawning"
 MOST_REPORTS, MOST_PODS = 200, 30
 
 
+@diagnostic("usual start time of {image}")
 def read_usual(context: Context, image: str, but: str) -> Known[Usual] | Absent:
     """Of the newest reports; a pod counts once, and the pod that this run is about (`but`) never."""
     folder = reports_root(context.fleet.reports.folder) / slug(SLUG)

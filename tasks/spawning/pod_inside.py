@@ -10,6 +10,7 @@ from runbooks.parsers.ssh_text import published_host_keys
 from runbooks.spawning.evidence import PodInside, PodOther, PodProcess, SshLook
 from runbooks.spawning.words import is_plain
 from tasks.context import Context, LogIn
+from tasks.diagnostic import diagnostic
 from tasks.remote.probe import run_probe
 from tasks.spawning.pod_trust import FIRST_SEEN, PUBLISHED, Trust, record_key, trust_of
 from tasks.transport.base import TransportError
@@ -23,6 +24,7 @@ def pod_node(config: Orchestrator, pod: Pod, key: str = "") -> Node:
     )  # fmt: skip
 
 
+@diagnostic("SSH to the pod")
 def look_at_ssh(
     context: Context, config: Orchestrator, pod: Pod | None, log: tuple[str, ...]
 ) -> Known[SshLook] | Absent | Unknown:
@@ -74,6 +76,7 @@ def _summary(seen: LogInSeen, trust: Trust, refused: str = "") -> SshLook:
     )  # fmt: skip
 
 
+@diagnostic("inside the pod of {worker}")
 def read_inside(
     context: Context, config: Orchestrator, pod: Pod | None, ssh: Known[SshLook] | Absent | Unknown, worker: str
 ) -> Known[PodInside] | Absent | Unknown:

@@ -8,6 +8,7 @@ from runbooks.spawning.parsers.orchestrator_log import OrchestratorLog, parse_or
 from tasks.clients.railway import RailwayClient
 from tasks.context import Context
 from tasks.credentials import credential
+from tasks.diagnostic import diagnostic
 from tasks.transport.base import TransportError
 
 LINES = 500
@@ -16,6 +17,7 @@ Readings = tuple[
 ]
 
 
+@diagnostic("Railway: log, deployment, variables")
 def read_railway(context: Context, config: Orchestrator, worker: str) -> Readings:
     """(log, deployment, variables)."""
     if config.railway is None:

@@ -1,7 +1,6 @@
 """Gathers the four views of one worker (row, pod, network, inside) and the orchestrator's own side. Reads only."""
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from runbooks.core.orchestrator_config import Orchestrator
@@ -16,6 +15,7 @@ from tasks.clients.railway import header_line
 from tasks.clients.runpod import NotFound, RunPodClient
 from tasks.clients.worker_db import WorkerDb, open_db
 from tasks.context import Context
+from tasks.diagnostic import ReaderPool, diagnostic
 from tasks.spawning.pod_history import read_usual
 from tasks.spawning.pod_inside import look_at_ssh, read_inside
 from tasks.spawning.railway import read_railway
@@ -48,7 +48,7 @@ def gather_stuck_spawning(context: Context) -> Evidence:
 def _look(context: Context, config: Orchestrator) -> Evidence:
     """The four views and the orchestrator, at once."""
     worker, at = context.target.removeprefix("worker/"), context.now()
-    with ThreadPoolExecutor(max_workers=2) as pool:
+    with ReaderPool(max_workers=2) as pool:
         tables = pool.submit(_tables, context, config, worker)
         railway = pool.submit(read_railway, context, config, worker)
         rows = tables.result()
@@ -104,7 +104,7 @@ def _all(context: Context, config: Orchestrator) -> Evidence:
         once = Absent(proof="read once for all workers")
         return Evidence(worker=r.id, taken_at=context.now(), **own, **dict.fromkeys(SHARED, once))
 
-    with ThreadPoolExecutor(max_workers=8) as pool:
+    with ReaderPool(max_workers=8) as pool:
         each = tuple(pool.map(one, stuck[:most]))
     return Evidence(
         worker="", names=names_of(config), taken_at=at, orchestrator=log, deployment=deployment, variables=variables, each=each,
@@ -159,6 +159,7 @@ def start_argv(config: Orchestrator, worker: str) -> tuple[str, ...]:
     return tuple(word.replace("{worker}", worker) for word in config.process.start)
 
 
+@diagnostic("{command} · {host}")
 def asked(context: Context, host: str, command: str, ask: Callable[[], T]) -> Known[T] | Unknown:
     """The answer of a client as a reading."""
     source = Source(command=command, host=host, taken_at=context.now())

@@ -10,6 +10,7 @@ from runbooks.spawning.evidence import Stock
 from tasks.clients.railway import RailwayClient
 from tasks.clients.runpod import NotFound, RunPodClient
 from tasks.context import Context
+from tasks.diagnostic import diagnostic
 from tasks.transport.base import TransportError
 
 MOST_OTHERS = 5
@@ -18,6 +19,7 @@ CLOUDS = {"SECURE": True, "COMMUNITY": False}
 PLACE = re.compile(r"[A-Z]{2,4}(?:-[A-Z0-9]{1,4}){1,3}")
 
 
+@diagnostic("RunPod stock")
 def read_stock(context: Context, config: Orchestrator) -> Known[Stock] | Absent | Unknown:
     """Stock of the requested GPU type. Of the orchestrator's variables only names that the provider knows are kept."""
     source = Source(command="gpuTypes { lowestPrice { stockStatus } }", host="runpod", taken_at=context.now())

@@ -6,10 +6,12 @@ from runbooks.core.orchestrator_config import WorkerLogs
 from runbooks.core.reading import Absent, Known, Source, Unknown, UnknownReason
 from runbooks.spawning.words import is_plain
 from tasks.context import Context
+from tasks.diagnostic import diagnostic
 
 TAIL = 256 << 10
 
 
+@diagnostic("stored log of {worker}")
 def read_stored_log(
     context: Context, config: WorkerLogs | None, worker: str
 ) -> Known[tuple[str, ...]] | Absent | Unknown:

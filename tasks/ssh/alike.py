@@ -8,11 +8,13 @@ from typing import Any
 
 from runbooks.core.names import slug
 from tasks.context import Context
+from tasks.diagnostic import diagnostic
 from tasks.report_store import reports_root
 
 SLUG = "ssh-auth-failure"
 
 
+@diagnostic("nodes with the same key")
 def read_alike(context: Context, mark: str) -> tuple[str, ...]:
     """Nodes whose newest report is not older than the limit and says that the same key was refused."""
     if not mark:

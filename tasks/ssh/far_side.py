@@ -9,6 +9,7 @@ from runbooks.core.reading import Absent, Known, Source, Unknown
 from runbooks.parsers.ssh_text import LogLine, other_lines, parse_accepted, parse_settings, parse_sshd_log
 from runbooks.ssh.evidence import AuthorizedKey, FarSide, KeysFile, Nologin, PathEntry, Stage, Wire
 from tasks.context import Context
+from tasks.diagnostic import diagnostic
 from tasks.remote.probe import run_probe
 from tasks.ssh.attempts import Memory
 from tasks.transport.base import CommandResult, Host, TransportError
@@ -97,6 +98,7 @@ def _ask(node: Node) -> dict[str, Any]:
     return {"user": node.user or "root", "port": node.port, "client": "127.0.0.1"}
 
 
+@diagnostic("sshd on its own side · {node.name}")
 def read_far_side(
     context: Context, node: Node, wire: Wire | None, since: dict[str, Any] | None, memory: Memory
 ) -> Known[FarSide] | Absent | Unknown:

@@ -15,6 +15,7 @@ from runbooks.parsers.ssh_text import parse_settings
 from runbooks.ssh.evidence import AgentKey, Certificate, GivenKey
 from tasks.context import Context
 from tasks.credentials import credential, read_secret
+from tasks.diagnostic import diagnostic
 from tasks.installation import lasting
 from tasks.remote.command import read
 from tasks.transport.base import TransportError
@@ -33,6 +34,7 @@ SHOWN = (
 )
 
 
+@diagnostic("private key for {node.name}")
 def read_given_key(context: Context, node: Node) -> Known[GivenKey] | Unknown:
     """The node's key source: present, readable, mode, shape, and who can read it."""
     try:
@@ -166,6 +168,7 @@ def parse_certificate(blob: bytes) -> Certificate:
     )  # fmt: skip
 
 
+@diagnostic("public key registered for {node.name}")
 def read_configured_public(node: Node) -> Known[KeyShape] | Absent | Unknown:
     """The public half that should be let in: the fleet file's, else KEY.pub beside the key file."""
     text, where = configured_public_text(node)
@@ -192,6 +195,7 @@ def configured_public_text(node: Node) -> tuple[str, str]:
         return "", str(path) if node.public_key else ""
 
 
+@diagnostic("ssh-agent")
 def read_agent(context: Context) -> Known[tuple[AgentKey, ...]] | Absent | Unknown:
     """The keys that the agent would offer, in its order."""
     source = _source(context, "ssh-add -l")
@@ -205,6 +209,7 @@ def read_agent(context: Context) -> Known[tuple[AgentKey, ...]] | Absent | Unkno
     return Known(value=found, source=source)
 
 
+@diagnostic("ssh client configuration for {node.name}")
 def read_client_config(context: Context, node: Node) -> Known[dict[str, str]] | Absent | Unknown:
     """What the user's own `ssh` would do for that host: `ssh -G`."""
     argv = ("ssh", "-G", "-p", str(node.port), *(("-l", node.user) if node.user else ()), str(node.host))

@@ -13,6 +13,7 @@ from runbooks.core.reading import Absent, Known, Source, Unknown
 from runbooks.parsers.ssh_key import KeyShape, fingerprint
 from runbooks.ssh.evidence import Evidence, GivenKey, Wire
 from tasks.context import Context
+from tasks.diagnostic import diagnostic
 from tasks.ssh.alike import read_alike
 from tasks.ssh.attempts import Memory, memory_of
 from tasks.ssh.far_side import log_before, other_way, read_far_side
@@ -69,6 +70,7 @@ def _local(context: Context) -> Evidence:
     )  # fmt: skip
 
 
+@diagnostic("SSH log-in stage by stage · {node.name}")
 def _wire(context: Context, node: Node, memory: Memory, public: KeyShape | None) -> Known[Wire] | Unknown:
     command = f"ssh -v -p {node.port} {node.user or getpass.getuser()}@{node.host} true"
     source = Source(command=command, host="local", taken_at=context.now())

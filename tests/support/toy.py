@@ -34,6 +34,7 @@ from runbooks.core.refusal import RefusalCode
 from runbooks.core.together import together
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, Group, State
 from tasks.context import ActionRefused, ActionResult, Context
+from tasks.diagnostic import diagnostic
 from tasks.remote import machine_identity
 from tasks.remote.changing import FOLDER_ENV, command
 from tasks.remote.command import read
@@ -96,6 +97,7 @@ def acts_done(folder: Path, target: str) -> list[str]:
     return log.read_text(encoding="utf-8").splitlines() if log.exists() else []
 
 
+@diagnostic("toy world · {context.target}")
 def gather(context: Context) -> ToyEvidence:
     """Reads the world file. `cut_at_look` N: the N-th look of this process does not get through."""
     world = read_world(context.target)

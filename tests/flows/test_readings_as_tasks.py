@@ -1,0 +1,177 @@
+"""Each reading is a task run in Prefect: its name, its outcome, the look that it belongs to. Prefect gets none of the values."""
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from prefect import flow, task
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId, LogFilter, LogFilterFlowRunId
+from prefect.client.schemas.objects import StateType, TaskRun
+
+from flows import store
+from flows.engine.run import current_run_id
+from flows.reaper import sweep
+from runbooks.core.reading import NOT_RECORDED, Absent, Known, Source, Unknown, UnknownReason
+from tasks.diagnostic import ReaderPool, diagnostic
+from tasks.transport.base import TransportError
+from tests.support.engine_rig import REPO, Rig, kill_and_wait
+from tests.support.waiting import until_answered
+
+SECRET = "hf_" + "aQ7" * 12
+READ = Known[int](value=7, source=Source(command="dmesg", host="n"))
+DENIED = Unknown(reason=UnknownReason.DENIED, detail=f"only root reads it, {SECRET}")
+NONE = Absent(proof="no GPU here")
+ENDS: dict[str, tuple[Any, str, StateType, str]] = {
+    "a value": (READ, "Read", StateType.COMPLETED, "dmesg"),
+    "none": (NONE, "Absent", StateType.COMPLETED, "no GPU here"),
+    "unread": (DENIED, "Unknown: denied", StateType.CRASHED, "denied: only root reads it, <secret"),
+    "one of two": ((READ, NOT_RECORDED, DENIED), "Unknown: denied", StateType.CRASHED, "denied: only root"),
+    "not asked": (NOT_RECORDED, "Read", StateType.COMPLETED, ""),
+    "one none": ((READ, NONE), "Read", StateType.COMPLETED, "dmesg"),
+    "plain": ("text", "Read", StateType.COMPLETED, ""),
+    "no answer": (TransportError(UnknownReason.TIMED_OUT, f"60 s, {SECRET}"), "Unknown: timed out", StateType.CRASHED, "60 s, <secret"),
+    "a fault": (ValueError(f"odd {SECRET}"), "Failed", StateType.FAILED, "ValueError: odd <secret"),
+}
+
+
+@diagnostic("{what} {{of n}} · {node}")
+def reading(what: str, node: str = "n") -> Any:
+    end = ENDS[what][0]
+    if isinstance(end, Exception):
+        raise end
+    return end
+
+
+def tasks_of(run: str, count: int) -> dict[str, TaskRun]:
+    """The run's task runs by name, once so many have ended: they reach the server a moment later."""
+    mine = FlowRunFilter(id=FlowRunFilterId(any_=[run]))
+
+    def ended() -> list[TaskRun]:
+        found = store.ask(lambda c: c.read_task_runs(flow_run_filter=mine))
+        return found if len(found) >= count and all(t.state and t.state.is_final() for t in found) else []
+
+    return {t.name: t for t in until_answered(ended, 20)}
+
+
+def test_a_reading_is_a_task_that_says_how_it_ended(rig: Rig) -> None:
+    got: dict[str, Any] = {}
+
+    @flow
+    def own() -> str:
+        for what in ENDS:
+            try:
+                got[what] = reading(what)
+            except (TransportError, ValueError) as e:
+                got[what] = e
+        return current_run_id()
+
+    run = own()
+    assert got == {what: end for what, (end, *_) in ENDS.items()}, "as without Prefect, whatever the state is"
+    found = tasks_of(run, len(ENDS))
+    assert set(found) == {f"{what} {{of n}} · n" for what in ENDS}
+    for what, (_, name, kind, said) in ENDS.items():
+        one = found[f"{what} {{of n}} · n"]
+        assert one.state is not None
+        assert (one.state.name, one.state.type) == (name, kind), what
+        assert said in str(one.state.message), what
+        assert SECRET not in str(one.state.message)
+        assert one.state.data is None or "dmesg" not in str(one.state.data)
+        assert "diagnostic" in one.tags
+
+
+def test_the_log_has_what_was_read_once_and_no_error_for_what_was_not(rig: Rig) -> None:
+    @flow
+    def own() -> str:
+        reading("a value")
+        reading("unread")
+        return current_run_id()
+
+    run = own()
+    of_run = LogFilter(flow_run_id=LogFilterFlowRunId(any_=[run]))
+    tasks_of(run, 2)
+    lines = until_answered(lambda: [x for x in store.ask(lambda c: c.read_logs(of_run)) if "denied" in x.message], 20)
+    every = store.ask(lambda c: c.read_logs(of_run))
+    assert [(x.message, x.level) for x in lines] == [(lines[0].message, 20)]
+    assert [x.message for x in every if x.level > 30] == []
+    assert "Read: dmesg" in [x.message for x in every]
+
+
+def test_within_another_task_and_outside_a_run_it_is_called_as_it_is(rig: Rig) -> None:
+    @task
+    def node() -> Any:
+        return reading("a value")
+
+    @diagnostic("both")
+    def both() -> Any:
+        return reading("a value"), reading("none")
+
+    @flow
+    def own() -> str:
+        assert node() == READ
+        assert both() == (READ, NONE)
+        return current_run_id()
+
+    assert reading("a value") == READ
+    assert {n.partition("-")[0] for n in tasks_of(own(), 2)} == {"node", "both"}
+
+
+def test_readings_in_threads_belong_to_the_run(rig: Rig) -> None:
+    @flow
+    def own() -> str:
+        with ReaderPool(4) as pool:
+            assert list(pool.map(reading, ["a value"] * 8, map(str, range(8)))) == [READ] * 8
+        return current_run_id()
+
+    assert set(tasks_of(own(), 8)) == {f"a value {{of n}} · {n}" for n in range(8)}
+
+
+def test_outside_a_run_prefect_is_not_even_imported() -> None:
+    code = """
+import sys
+from tasks.container.watch_record import read_before
+from tasks.context import utc_now
+print(read_before("n", "c", utc_now(), 60).kind, "prefect" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=REPO, env=os.environ)
+    assert done.stdout.split() == ["absent", "False"], done.stderr
+
+
+@pytest.mark.parametrize(
+    ("mode", "looks"), [("diagnose", ["first look"]), ("auto", ["first look", "right before the action", "proof"])], ids=["diagnose", "auto"]
+)
+def test_each_look_of_a_run_shows_its_readings(mode: str, looks: list[str], rig: Rig) -> None:
+    w = rig.world()
+    run = w.run(mode)
+    mine = FlowRunFilter(id=FlowRunFilterId(any_=[run]))
+
+    def all_there() -> list[TaskRun]:
+        found = store.ask(lambda c: c.read_task_runs(flow_run_filter=mine))
+        return found if len(found) >= 2 * len(looks) else []
+
+    found = until_answered(all_there, 20)
+    readings = sorted((t for t in found if "diagnostic" in t.tags), key=lambda t: str(t.expected_start_time))
+    assert [t.name for t in readings] == [f"toy world · {w.name}"] * len(looks)
+    assert [(set(t.tags) - {"diagnostic"}) & set(looks) for t in readings] == [{look} for look in looks]
+
+
+def test_what_was_being_read_when_the_run_was_killed_ends_with_it(rig: Rig, nothing_left: None) -> None:
+    fifo = rig.home / "never"
+    os.mkfifo(fifo)
+    w = rig.world(log=str(fifo))
+    pid, id_file = w.start_run("diagnose")
+    run = str(until_answered(lambda: id_file.exists() and id_file.read_text(), 20))
+    mine = FlowRunFilter(id=FlowRunFilterId(any_=[run]))
+
+    def reading_now() -> list[TaskRun]:
+        return [t for t in store.ask(lambda c: c.read_task_runs(flow_run_filter=mine)) if t.state and t.state.is_running()]
+
+    until_answered(reading_now, 20)
+    kill_and_wait(pid)
+    rig.wait(pid)
+    sweep()
+    (one,) = store.ask(lambda c: c.read_task_runs(flow_run_filter=mine))
+    assert one.state is not None
+    assert (one.state.type, one.state.message) == (StateType.CRASHED, "its process is gone")
+
