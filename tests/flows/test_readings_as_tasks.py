@@ -1,8 +1,11 @@
 """Each reading is a task run in Prefect: its name, its outcome, the look that it belongs to. Prefect gets none of the values."""
 
 import os
+import re
+import runpy
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -175,3 +178,15 @@ def test_what_was_being_read_when_the_run_was_killed_ends_with_it(rig: Rig, noth
     assert one.state is not None
     assert (one.state.type, one.state.message) == (StateType.CRASHED, "its process is gone")
 
+
+
+def test_the_printed_flow_of_a_users_own(rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (text,) = re.findall(r"^```python\n(.*?)^```$", (REPO / "deployments/README.md").read_text(encoding="utf-8"), re.M | re.S)
+    (tmp_path / "own_flow.py").write_text(text, encoding="utf-8")
+    own = runpy.run_path(str(tmp_path / "own_flow.py"))["before_a_job"]
+    w = rig.world()
+    state = own(w.name, str(w.fleet), return_state=True)
+    assert state.is_completed()
+    found = tasks_of(str(state.state_details.flow_run_id), 2)
+    assert set(found) == {f"kernel log · {w.name}", f"limits, disks, clock and names · {w.name}"}
+    assert "Gauge(" in capsys.readouterr().out
