@@ -1,4 +1,4 @@
-"""A reader as a Prefect task: inside a flow run each call is a task run that a person can follow in the UI; elsewhere it is a plain call."""
+"""A reader as a Prefect task: in a flow run each call is a task run that a person can follow in the UI; elsewhere it is a plain call."""
 
 import functools
 import inspect
@@ -6,7 +6,10 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from tasks.task_run import End
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -26,22 +29,36 @@ def diagnostic(name: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
         def read(*args: P.args, **kwargs: P.kwargs) -> T:
             if not _called_by_a_flow():
                 return fn(*args, **kwargs)
-            from tasks.task_run import as_task_run
-
-            given = signature.bind(*args, **kwargs).arguments
-            return as_task_run(name.format(**given), "diagnostic", lambda: fn(*args, **kwargs))
+            given = signature.bind(*args, **kwargs)
+            given.apply_defaults()
+            return shown(name.format(**given.arguments), "diagnostic", lambda: fn(*args, **kwargs))
 
         return read
 
     return of
 
 
+def shown(name: str, tag: str, fn: Callable[[], T], end: "Callable[[T], End] | None" = None) -> T:
+    """Calls `fn`, as a task run where a flow itself asks for it. `end`: what its state says; without it, the readings in its result.
+
+    Returns and raises what `fn` does. What goes wrong with showing it is logged, and changes nothing."""
+    if not _called_by_a_flow():
+        return fn()
+    from tasks.task_run import as_task_run
+
+    return as_task_run(name, tag, fn, end)
+
+
 def _called_by_a_flow() -> bool:
+    """True in the code of a flow run, not of a task: an action's flow stands in a task of its runbook's run."""
     if "prefect.context" not in sys.modules:
         return False
     from prefect.context import FlowRunContext, TaskRunContext
 
-    return FlowRunContext.get() is not None and TaskRunContext.get() is None
+    flow, task = FlowRunContext.get(), TaskRunContext.get()
+    if flow is None or flow.flow_run is None:
+        return False
+    return task is None or task.task_run.flow_run_id != flow.flow_run.id
 
 
 class ReaderPool(ThreadPoolExecutor):

@@ -4,7 +4,7 @@ import functools
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from pydantic import BaseModel
 
@@ -12,6 +12,7 @@ from runbooks.core.clean import one_line
 from runbooks.core.error_text import error_text
 from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
 from tasks.clean_log import clean_process
+from tasks.context import ActionRefused
 from tasks.installation import installation_redactor
 from tasks.transport.base import TransportError
 
@@ -28,30 +29,45 @@ UNKNOWN = "CRASHED"  # type of its state in Prefect: orange there, neither green
 NOT_A_FAULT = (UnknownReason.NOT_ASKED, UnknownReason.NOT_RECORDED)
 
 
+class End(NamedTuple):
+    """What the state of a task run says."""
+
+    kind: str  # Prefect's type of state, by which the UI colours it
+    name: str
+    said: str
+
+
 class _Call(Generic[T]):
     """What the task is given, unopened: Prefect walks through every model that it is handed."""
 
-    __slots__ = ("error", "fn", "value")
+    __slots__ = ("begun", "end", "error", "fn", "value")
 
-    def __init__(self, fn: Callable[[], T]) -> None:
-        self.fn = fn
+    def __init__(self, fn: Callable[[], T], end: Callable[[T], End]) -> None:
+        self.fn, self.end = fn, end
+        self.begun = False
         self.error: Exception | None = None
         self.value: T
 
-    def made(self) -> "State[Any]":
+    def made(self) -> End:
         """How the call ended. Its exception is kept for the caller: Prefect would store its text."""
+        self.begun = True
         try:
             self.value = self.fn()
         except Exception as e:
             self.error = e
             return _failed(e)
-        return _ended(self.value)
+        return self.end(self.value)
 
 
-def as_task_run(name: str, tag: str, fn: Callable[[], T]) -> T:
-    """Calls `fn` as a task run of the current flow run. Returns and raises what it does."""
-    call, name = _Call(fn), _clean(name)
-    _task().with_options(task_run_name=lambda: name, tags=[tag])(call, return_state=True)
+def as_task_run(name: str, tag: str, fn: Callable[[], T], end: Callable[[T], End] | None = None) -> T:
+    """Calls `fn` once, as a task run of the current flow run: see tasks/diagnostic.py, `shown`."""
+    call, name = _Call(fn, end or _of_readings), _clean(name)
+    try:
+        _task().with_options(task_run_name=lambda: name, tags=[tag])(call, return_state=True)
+    except Exception as e:  # of Prefect: those of the call are kept
+        log.warning("%s is not shown as a task run: %s", name, _clean(error_text(e)))
+    if not call.begun:
+        call.made()
     if call.error is not None:
         raise call.error
     return call.value
@@ -65,45 +81,44 @@ def _task() -> "Task[[Any], Any]":
     clean_process()
 
     @task(cache_policy=NO_CACHE, retries=0, persist_result=False)
-    def reading(call: _Call[Any]) -> "State[Any]":
-        return call.made()
+    def shown(call: _Call[Any]) -> "State[Any]":
+        return _state(call.made())
 
     logging.getLogger("prefect.task_runs").addFilter(_is_news)
-    return reading
+    return shown
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Prefect writes how each task ended, and an error for each that is not completed: our own line says what was read."""
-    return not (getattr(record, "task_name", "") == "reading" and str(record.msg).startswith("Finished in state"))
+    """Prefect writes how each task ended, and an error for each that is not completed: our own line says it."""
+    return not (getattr(record, "task_name", "") == "shown" and str(record.msg).startswith("Finished in state"))
 
 
-def _ended(value: Any) -> "State[Any]":
+def _state(end: End) -> "State[Any]":
     from prefect.client.schemas.objects import State, StateType
 
+    said = _clean(end.said)
+    log.info("%s: %s" if said else "%s%s", end.name, said)
+    return State(type=StateType(end.kind), name=end.name, message=said)
+
+
+def _of_readings(value: Any) -> End:
     found = list(_readings(value))
     lost = [(name, r) for name, r in found if isinstance(r, Unknown) and r.reason not in NOT_A_FAULT]
     if lost:
-        state = State(type=StateType(UNKNOWN), name=f"Unknown: {lost[0][1].reason.words}")
-        return _said(state, "; ".join(f"{name}: {r.why}" if name else r.why for name, r in lost))
+        said = "; ".join(f"{name}: {r.why}" if name else r.why for name, r in lost)
+        return End(UNKNOWN, f"Unknown: {lost[0][1].reason.words}", said)
     absent = [r.proof for _, r in found if isinstance(r, Absent)]
     if absent and len(absent) == len(found):
-        return _said(State(type=StateType.COMPLETED, name="Absent"), "; ".join(dict.fromkeys(absent)))
-    commands = dict.fromkeys(r.source.command for _, r in found if r.source is not None)
-    return _said(State(type=StateType.COMPLETED, name="Read"), "; ".join(commands))
+        return End("COMPLETED", "Absent", "; ".join(dict.fromkeys(absent)))
+    return End("COMPLETED", "Read", "; ".join(dict.fromkeys(r.source.command for _, r in found if r.source is not None)))
 
 
-def _failed(error: Exception) -> "State[Any]":
-    from prefect.client.schemas.objects import State, StateType
-
+def _failed(error: Exception) -> End:
     if isinstance(error, TransportError):
-        return _said(State(type=StateType(UNKNOWN), name=f"Unknown: {error.reason.words}"), error.detail)
-    return _said(State(type=StateType.FAILED, name="Failed"), error_text(error))
-
-
-def _said(state: "State[Any]", text: str) -> "State[Any]":
-    state.message = _clean(text)
-    log.info("%s: %s", state.name, state.message)
-    return state
+        return End(UNKNOWN, f"Unknown: {error.reason.words}", error.detail)
+    if isinstance(error, ActionRefused):
+        return End("FAILED", f"Refused: {error.code}", str(error))
+    return End("FAILED", "Failed", error_text(error))
 
 
 def _clean(text: str) -> str:

@@ -23,6 +23,7 @@ from flows.engine.guards import check_breaker, check_freeze
 from flows.engine.lock import Lock
 from flows.engine.progress import Timeline
 from flows.engine.running_on import may_run_on
+from flows.engine.shown import step_done
 from flows.engine.steps import RUNS_ON, WITHDRAWN, begin, label_steps, record
 from flows.engine.stopping import LOOK_EVERY_S, end_of, settle
 from flows.engine.uninterrupted import uninterrupted
@@ -139,7 +140,7 @@ def _one(session: Session, i: int, step: Step) -> tuple[str, str]:
         except Exception as e:
             record(act_run, i, WITHDRAWN, store.PATIENCE_S)
             return "refused", _not_begun(session, step, e)
-        how, said, end = _do(session, step, time.monotonic() + deadline_s)
+        how, said, end = step_done(step, lambda: _do(session, step, time.monotonic() + deadline_s))
         session.rows[i] = end
         session.timeline.passed("step-acted")
         if not record(act_run, i, end):

@@ -11,6 +11,7 @@ from flows.engine.guards import take_budget_token
 from flows.engine.judging import files_allow, gate_of, read_files_again
 from flows.engine.lock import Lock, lock_all, release, used_by
 from flows.engine.run import Run
+from flows.engine.shown import acted, decided, locked
 from flows.engine.steps import deliver
 from flows.engine.stopping import wait
 from runbooks.core.confirmed import unseen
@@ -36,7 +37,7 @@ def carry_out(run: Run, plan: Plan) -> tuple[Outcome | None, Diagnosis]:
         "allowed_by": permission.by if permission else "",
         "who": permission.who if permission else "",
     }
-    locks = lock_all(plan, about, run.context)
+    locks = locked(plan, lambda: lock_all(plan, about, run.context))
     run.record.guards.extend(c.place.doubt for c in locks if c.place.doubt and c.place.doubt not in run.record.guards)
     run.record.timeline.reached("claimed", f"claimed {', '.join(c.owner for c in locks)}")
     try:
@@ -65,7 +66,7 @@ def _still_so(run: Run, plan: Plan, again: Diagnosis) -> bool:
             Refusal(code=RefusalCode.TARGET_CHANGED, why="the plan changed during the decision; the old one was not carried out")
         )
         return False
-    gate = gate_of(run, again, plan.name)
+    gate = decided(lambda: gate_of(run, again, plan.name))
     person = run.record.permission is not None and run.record.permission.by == "person"
     if lets(gate, plan, person):
         return True
@@ -102,14 +103,12 @@ class PlanRun:
 
     def _do(self, lock: Lock) -> ActionRecord:
         places, run = self.places(lock.owner), self.run
-        return do_locked_steps(
-            lock,
-            run.context,
-            run.record.timeline,
-            run.run_id,
-            run.execution,
-            before=lambda i: self.up_to(places[i]),
-            allowed=lambda: files_allow(run, self.plan),
+        given = (lock, run.context, run.record.timeline, run.run_id, run.execution)
+        return acted(
+            lock.owner,
+            lambda: do_locked_steps(
+                *given, before=lambda i: self.up_to(places[i]), allowed=lambda: files_allow(run, self.plan)
+            ),
         )
 
     @property

@@ -1,6 +1,7 @@
 """Runs a runbook: gather, diagnose, gate, approve, lock, gather and diagnose again, act, verify, report."""
 
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from httpx import TransportError
@@ -21,6 +22,7 @@ from flows.engine.judging import gate_of
 from flows.engine.outcomes import end_state, notify_of, publish
 from flows.engine.ownership import heartbeat
 from flows.engine.run import Run, unchanged
+from flows.engine.shown import answered, decided
 from flows.engine.stopping import RunStopped, can_be_told, go_on, wait, why_stop
 from flows.notify.delivery import deliver
 from runbooks.core.form import approval_text
@@ -29,9 +31,11 @@ from runbooks.core.outcome import Outcome
 from runbooks.core.plan import Plan, Risk
 from runbooks.core.policy import Mode
 from runbooks.core.refusal import Refusal, RefusalCode
-from runbooks.core.report import Permission
+from runbooks.core.report import Permission, Report
 from runbooks.core.verdict import Diagnosis
 from tasks.context import ActionRefused
+from tasks.diagnostic import shown
+from tasks.task_run import End
 from tasks.transport.open import HostPool
 
 
@@ -65,9 +69,13 @@ def run_runbook(run: Run, pool: HostPool) -> State[Any]:
             can_be_told(run.run_id)
             raise RunFailed(run.record.crashed) from None  # Prefect stores the message
         raise
-    report = publish(run, outcome, run.record.headline, pool)
+    report = shown("report", "report", lambda: publish(run, outcome, run.record.headline, pool), _of_report)
     notify_of(run, report)
     return end_state(outcome, report.headline)
+
+
+def _of_report(report: Report) -> End:
+    return End("COMPLETED", "Written", report.headline)
 
 
 def _as_far_as_it_came(run: Run, error: BaseException) -> tuple[Outcome, str]:
@@ -99,7 +107,7 @@ def _conduct(run: Run) -> Outcome:
     diagnosis = run.observe()
     run.record.first(run.evidence, diagnosis)
     for _ in range(5):
-        gate = gate_of(run, diagnosis, read_once=run.observations == 1)  # once: clocks may be apart
+        gate = decided(partial(gate_of, run, diagnosis, read_once=run.observations == 1))  # once: clocks may be apart
         if gate.decision is Decision.REFUSE and gate.frozen and was_asked(run.run_id):
             gate = gate.model_copy(update={"decision": Decision.ASK})  # a freeze holds a question: it takes no approval, and is asked on
         if gate.decision is Decision.NOTHING:
@@ -159,7 +167,7 @@ def _permit(run: Run, gate: Gate, diagnosis: Diagnosis) -> tuple[Permission, Pla
 
 
 def _ask(run: Run, gate: Gate, diagnosis: Diagnosis, common_cause: str) -> tuple[Permission, Plan | None]:
-    answer = look_up_approval(run.run_id, gate, run.policy.approvers)
+    answer = answered(lambda: look_up_approval(run.run_id, gate, run.policy.approvers))
     permission = answer.permission
     run.record.guards.extend(f"an answer was not accepted: {why}" for why in answer.not_taken)
     if permission is None:

@@ -19,7 +19,7 @@ from runbooks.ray.identity import ip_of
 from runbooks.ray.parsers import ray_job as parse
 from tasks.clients.ray_dashboard import get, read_ray_head, versions_by
 from tasks.context import Context
-from tasks.diagnostic import ReaderPool, diagnostic
+from tasks.diagnostic import ReaderPool, diagnostic, shown
 from tasks.remote.halted import halted_process, halted_processes
 from tasks.remote.probe import run_probe
 from tasks.transport.base import Host, TransportError
@@ -72,6 +72,10 @@ def _not_asked(head: Known[RayHead] | Unknown) -> dict[str, Any]:
 def _head(context: Context, host: Host, ray: RayCluster, ident: str) -> dict[str, Any]:
     """What the head lists, and how long the slowest answer took."""
     clean, url = context.redactor.text, ray.dashboard
+
+    def listed(what: str, at: str, parser: Any) -> Any:
+        return shown(f"Ray: {what}", "diagnostic", lambda: get(context, host, at, parser))
+
     began = time.monotonic()
     wanted: dict[str, tuple[str, Any]] = {
         "nodes": (f"/api/v0/nodes?{FILTER}", parse_nodes),
@@ -84,19 +88,14 @@ def _head(context: Context, host: Host, ray: RayCluster, ident: str) -> dict[str
     for name, (path, parser) in wanted.items():
         late = [n for n, r in found.items() if isinstance(r, Unknown) and r.reason is UnknownReason.TIMED_OUT]
         none = Unknown(reason=UnknownReason.TIMED_OUT, detail=f"not asked: {late[0]} did not come in time") if late else None
-        found[name] = none or _listed(context, host, name.replace("_", " "), f"{url}{path}", parser)
+        found[name] = none or listed(name.replace("_", " "), f"{url}{path}", parser)
     found["head_seconds"] = round(time.monotonic() - began, 2)
     found["job"] = job = _asked_for(_pick(found["other_jobs"], ident), found["actors"])
     name = job.value.submission_id if isinstance(job, Known) else ""
     no_log = Absent(proof="no submitted job to read a log of")
     at = f"{url}/api/jobs/{quote(name, safe='')}/logs"
-    found["driver_log"] = _listed(context, host, "driver's log", at, lambda t: parse.parse_logs(t, clean)) if name else no_log
+    found["driver_log"] = listed("driver's log", at, lambda t: parse.parse_logs(t, clean)) if name else no_log
     return found
-
-
-@diagnostic("Ray: {what}")
-def _listed(context: Context, host: Host, what: str, url: str, parser: Any) -> Any:
-    return get(context, host, url, parser)
 
 
 def _asked_for(job: Any, actors: Any) -> Any:

@@ -14,10 +14,12 @@ from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId, LogFi
 from prefect.client.schemas.objects import StateType, TaskRun
 
 from flows import store
+from flows.engine.guards import FREEZE
 from flows.engine.run import current_run_id
 from flows.reaper import sweep
 from runbooks.core.reading import NOT_RECORDED, Absent, Known, Source, Unknown, UnknownReason
-from tasks.diagnostic import ReaderPool, diagnostic
+from tasks import task_run
+from tasks.diagnostic import ReaderPool, diagnostic, shown
 from tasks.transport.base import TransportError
 from tests.support.engine_rig import REPO, Rig, kill_and_wait
 from tests.support.waiting import until_answered
@@ -47,15 +49,16 @@ def reading(what: str, node: str = "n") -> Any:
     return end
 
 
-def tasks_of(run: str, count: int) -> dict[str, TaskRun]:
-    """The run's task runs by name, once so many have ended: they reach the server a moment later."""
+def tasks_of(run: str, count: int) -> list[TaskRun]:
+    """The run's task runs, once so many have ended: they reach the server a moment later."""
     mine = FlowRunFilter(id=FlowRunFilterId(any_=[run]))
 
     def ended() -> list[TaskRun]:
         found = store.ask(lambda c: c.read_task_runs(flow_run_filter=mine))
         return found if len(found) >= count and all(t.state and t.state.is_final() for t in found) else []
 
-    return {t.name: t for t in until_answered(ended, 20)}
+    found: list[TaskRun] = until_answered(ended, 20)
+    return found
 
 
 def test_a_reading_is_a_task_that_says_how_it_ended(rig: Rig) -> None:
@@ -72,7 +75,7 @@ def test_a_reading_is_a_task_that_says_how_it_ended(rig: Rig) -> None:
 
     run = own()
     assert got == {what: end for what, (end, *_) in ENDS.items()}, "as without Prefect, whatever the state is"
-    found = tasks_of(run, len(ENDS))
+    found = {t.name: t for t in tasks_of(run, len(ENDS))}
     assert set(found) == {f"{what} {{of n}} · n" for what in ENDS}
     for what, (_, name, kind, said) in ENDS.items():
         one = found[f"{what} {{of n}} · n"]
@@ -117,7 +120,7 @@ def test_within_another_task_and_outside_a_run_it_is_called_as_it_is(rig: Rig) -
         return current_run_id()
 
     assert reading("a value") == READ
-    assert {n.partition("-")[0] for n in tasks_of(own(), 2)} == {"node", "both"}
+    assert {t.name.partition("-")[0] for t in tasks_of(own(), 2)} == {"node", "both"}
 
 
 def test_readings_in_threads_belong_to_the_run(rig: Rig) -> None:
@@ -127,7 +130,7 @@ def test_readings_in_threads_belong_to_the_run(rig: Rig) -> None:
             assert list(pool.map(reading, ["a value"] * 8, map(str, range(8)))) == [READ] * 8
         return current_run_id()
 
-    assert set(tasks_of(own(), 8)) == {f"a value {{of n}} · {n}" for n in range(8)}
+    assert {t.name for t in tasks_of(own(), 8)} == {f"a value {{of n}} · {n}" for n in range(8)}
 
 
 def test_outside_a_run_prefect_is_not_even_imported() -> None:
@@ -141,22 +144,62 @@ print(read_before("n", "c", utc_now(), 60).kind, "prefect" in sys.modules)
     assert done.stdout.split() == ["absent", "False"], done.stderr
 
 
+READ_AND_JUDGED = ["toy world", "judge"]
+CARRIED_OUT = ["lock", *READ_AND_JUDGED, "decision", "action on", *READ_AND_JUDGED]
+FIRST, BEFORE, PROOF = "first look", "right before the action", "proof"
+
+
 @pytest.mark.parametrize(
-    ("mode", "looks"), [("diagnose", ["first look"]), ("auto", ["first look", "right before the action", "proof"])], ids=["diagnose", "auto"]
-)
-def test_each_look_of_a_run_shows_its_readings(mode: str, looks: list[str], rig: Rig) -> None:
+    ("mode", "graph", "looks"),
+    [("diagnose", [*READ_AND_JUDGED, "decision", "report"], [FIRST]),
+     ("auto", [*READ_AND_JUDGED, "decision", *CARRIED_OUT, "report"], [FIRST, BEFORE, PROOF])],
+)  # fmt: skip
+def test_the_graph_of_a_run_reads_like_its_timeline(mode: str, graph: list[str], looks: list[str], rig: Rig) -> None:
     w = rig.world()
     run = w.run(mode)
-    mine = FlowRunFilter(id=FlowRunFilterId(any_=[run]))
+    found = sorted(tasks_of(run, len(graph)), key=lambda t: str(t.start_time))
+    assert [t.name.partition(f" {w.name}")[0].removesuffix(" ·") for t in found] == graph
+    readings = [t for t in found if "diagnostic" in t.tags]
+    assert [(set(t.tags) & {FIRST, BEFORE, PROOF}) for t in readings] == [{look} for look in looks]
+    said = {t.name.partition(" ")[0]: (t.state.name, str(t.state.message)) for t in found if t.state}
+    assert said["decision"][0] == {"diagnose": "Nothing to do", "auto": "Act"}[mode]
+    if mode == "auto":
+        (act,) = w.acts()
+        assert said["lock"] == ("Locked", str(act.id))
+        assert said["action"][0] == "Done"
+        assert str(act.id) in said["action"][1]
+        (step,) = tasks_of(str(act.id), 1)
+        assert (step.name, step.tags) == (f"terminate-processes · {w.name}", ["remediation"])
+        assert step.state is not None
+        assert step.state.name == "Done"
+        assert act.parent_task_run_id is None, "Prefect would cancel it while a step is at work"
 
-    def all_there() -> list[TaskRun]:
-        found = store.ask(lambda c: c.read_task_runs(flow_run_filter=mine))
-        return found if len(found) >= 2 * len(looks) else []
 
-    found = until_answered(all_there, 20)
-    readings = sorted((t for t in found if "diagnostic" in t.tags), key=lambda t: str(t.expected_start_time))
-    assert [t.name for t in readings] == [f"toy world · {w.name}"] * len(looks)
-    assert [(set(t.tags) - {"diagnostic"}) & set(looks) for t in readings] == [{look} for look in looks]
+def test_a_guards_no_stands_in_the_graph_with_its_code(rig: Rig) -> None:
+    w = rig.world()
+    store.set_variable(FREEZE, {"at": "now", "why": "a test"})
+    try:
+        run = w.run("auto")
+    finally:
+        store.delete_variable(FREEZE)
+    (found,) = (t for t in tasks_of(run, 4) if t.name == "decision")
+    assert found.state is not None
+    assert (found.state.name, found.state.type) == ("Refused: frozen", StateType.FAILED)
+
+
+def test_what_prefect_cannot_show_is_done_once_all_the_same(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    calls = []
+
+    @flow
+    def own() -> int:
+        return shown("it", "diagnostic", lambda: calls.append(1) or 5)
+
+    monkeypatch.setattr(task_run, "_task", lambda: None)
+    assert own() == 5
+    assert calls == [1]
+    assert "it is not shown as a task run: AttributeError" in caplog.text
 
 
 def test_what_was_being_read_when_the_run_was_killed_ends_with_it(rig: Rig, nothing_left: None) -> None:
@@ -187,6 +230,6 @@ def test_the_printed_flow_of_a_users_own(rig: Rig, tmp_path: Path, capsys: pytes
     w = rig.world()
     state = own(w.name, str(w.fleet), return_state=True)
     assert state.is_completed()
-    found = tasks_of(str(state.state_details.flow_run_id), 2)
-    assert set(found) == {f"kernel log · {w.name}", f"limits, disks, clock and names · {w.name}"}
+    found = {t.name for t in tasks_of(str(state.state_details.flow_run_id), 2)}
+    assert found == {f"kernel log · {w.name}", f"limits, disks, clock and names · {w.name}"}
     assert "Gauge(" in capsys.readouterr().out
