@@ -49,7 +49,11 @@ def _of_permission(permission: Permission | None) -> End:
 
 def locked(plan: Plan, fn: Callable[[], tuple[Lock, ...]]) -> tuple[Lock, ...]:
     """The locks of a plan's owners."""
-    return shown(f"lock {', '.join(plan.owners)}", DECISION, fn, lambda locks: End("COMPLETED", "Locked", ", ".join(x.act_run for x in locks)))
+    return shown(f"lock {', '.join(plan.owners)}", DECISION, fn, _of_locks)
+
+
+def _of_locks(locks: tuple[Lock, ...]) -> End:
+    return End("COMPLETED", "Locked", ", ".join(x.act_run for x in locks))
 
 
 def acted(owner: str, fn: Callable[[], ActionRecord]) -> ActionRecord:
