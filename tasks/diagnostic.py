@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
+LISTENERS: list[Callable[[str], None]] = []
+"""Called with the name of each reading, decision and step as it begins, in the thread that does it."""
 
 
 def diagnostic(name: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
@@ -27,7 +29,7 @@ def diagnostic(name: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
 
         @functools.wraps(fn)
         def read(*args: P.args, **kwargs: P.kwargs) -> T:
-            if not _called_by_a_flow():
+            if not LISTENERS and not _called_by_a_flow():
                 return fn(*args, **kwargs)
             given = signature.bind(*args, **kwargs)
             given.apply_defaults()
@@ -42,6 +44,8 @@ def shown(name: str, tag: str, fn: Callable[[], T], end: "Callable[[T], End] | N
     """Calls `fn`, as a task run where a flow itself asks for it. `end`: what its state says; without it, the readings in its result.
 
     Returns and raises what `fn` does. What goes wrong with showing it is logged, and changes nothing."""
+    for listener in tuple(LISTENERS):
+        listener(name)
     if not _called_by_a_flow():
         return fn()
     from tasks.task_run import as_task_run

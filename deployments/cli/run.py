@@ -1,6 +1,7 @@
 """`gpu-runbooks run` and `nightly`, through the Prefect server."""
 
 import argparse
+import atexit
 import json
 import os
 import sys
@@ -13,6 +14,7 @@ from deployments.cli.display import show_lines, show_outcome, show_page
 from deployments.cli.facts import facts_of, outcome_named, tell_fault
 from deployments.cli.follow import follow
 from deployments.cli.missing_secrets import check_secrets
+from deployments.cli.reading_line import ReadingLine
 from deployments.cli.run_options import check_options, parse_options
 from deployments.contact import lost
 from deployments.errors import FAULT, NO_SERVER, CommandError
@@ -133,10 +135,14 @@ def _check(slug: str, target: str, fleet: str | None, policy: str | None) -> "Fl
 
 def _show_progress(quiet: bool) -> None:
     from flows.engine.progress import LISTENERS
+    from tasks import diagnostic
 
     brief()
     if not quiet:
-        LISTENERS.append(lambda _point, text: print(f"  {text}", file=sys.stderr, flush=True))
+        line = ReadingLine()
+        LISTENERS.append(line.passed)
+        diagnostic.LISTENERS.append(line.begins)
+        atexit.register(line.end)
 
 
 def finish(ns: argparse.Namespace, facts: dict[str, Any]) -> int:
