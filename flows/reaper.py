@@ -18,6 +18,7 @@ from flows.engine.state_table import LOOK_BACK, TAKEN_LIMIT, ReaperDuty, RunKind
 from flows.engine.states import cancel, change
 from flows.engine.steps import began, deliver, left_behind, revoke, unfinished
 from flows.notify.retry import retry_pending
+from flows.sweep.board import renew_boards
 from tasks.this_machine import Owner, is_gone
 
 log = logging.getLogger("flows.reaper")
@@ -41,7 +42,14 @@ def sweep(now: datetime | None = None) -> list[str]:
             log.info("%s", line)
             done.append(line)
     forget(now)
-    return done + _lift_lost(now) + retry_pending(now)
+    return done + _lift_lost(now) + retry_pending(now) + _renew_boards(now)
+
+
+def _renew_boards(now: datetime) -> list[str]:
+    try:
+        return renew_boards(now)
+    except Exception as e:
+        return [f"the fleets' pages: {type(e).__name__}: {e}"]
 
 
 def _lift_lost(now: datetime) -> list[str]:

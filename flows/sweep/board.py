@@ -3,9 +3,12 @@
 import logging
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from functools import partial
 
+from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterName, FlowFilter, FlowFilterName
 from prefect.client.schemas.objects import FlowRun, StateType
+from prefect.client.schemas.schedules import IntervalSchedule
 from pydantic import ValidationError
 
 from flows import artifacts, store
@@ -13,7 +16,18 @@ from flows.clock import server_now
 from flows.engine.approval import EXPIRES
 from flows.specs import SLUGS
 from flows.ui_pages import START, UiPage, ui_path
-from runbooks.core.board import Board, Runnable, Verdict, Waiting, headline, newest, render_board, render_fleets
+from runbooks.core.board import (
+    COUNTS_FOR,
+    Board,
+    Runnable,
+    Verdict,
+    Waiting,
+    headline,
+    newest,
+    next_stale,
+    render_board,
+    render_fleets,
+)
 from runbooks.core.fleet import Fleet
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.names import slug
@@ -26,6 +40,7 @@ LOOK_BACK = timedelta(days=7)
 MOST_RUNS = 200  # newest runs that are looked through; older verdicts come from the sweeps
 FLEETS = "fleet-"  # how the keys of the fleets' pages begin
 SWEEPS = ("nightly", "sweep")
+KEPT = "nodes-of-"  # how the keys begin under which a page's nodes are kept, and when it has to be written anew
 
 
 def board_key(fleet: str) -> str:
@@ -35,12 +50,33 @@ def board_key(fleet: str) -> str:
 
 def publish_board(fleet: Fleet) -> None:
     """Writes the page anew. Made from the server's own records, so the order of writers does not matter. Never raises."""
+    _publish(fleet.name, tuple(n.name for n in fleet.nodes))
+
+
+def renew_boards(now: datetime) -> list[str]:
+    """Writes each page anew of which a verdict no longer counts. Returns a line for each."""
+    done = []
+    for key, until in artifacts.described(KEPT):
+        if not until or int(until) > now.timestamp():
+            continue
+        rows = artifacts.get_table(key)
+        names = [str(r.get("fleet", "")) for r in rows[:1]]
+        for name in names:
+            _publish(name, tuple(str(r["node"]) for r in rows if r.get("node")))
+            done.append(f"the page of fleet {name}: a verdict no longer counts; written anew")
+    return done
+
+
+def _publish(fleet: str, nodes: tuple[str, ...]) -> None:
     try:
         runs = _runs(server_now())
-        board = gather_board(fleet, runs)
+        board = gather_board(fleet, nodes, runs)
         page = render_board(board)
-        artifacts.put_markdown(board_key(fleet.name), page, md(headline(board), 250))
+        artifacts.put_markdown(board_key(fleet), page, md(headline(board), 250))
         _publish_start(board, page, runs)
+        until = next_stale(board)
+        rows = [{"fleet": fleet}, *({"node": n} for n in nodes)]
+        artifacts.put_table(slug(KEPT, fleet), rows, md(str(int(until.timestamp())) if until else ""))
     except Exception as e:
         log.warning("the fleet's page could not be written: %s: %s", type(e).__name__, e)
 
@@ -79,29 +115,30 @@ def _to_run() -> tuple[Runnable, ...]:
     )
 
 
-def gather_board(fleet: Fleet, every: list[FlowRun] | None = None) -> Board:
-    """The fleet as the server's records show it now; `every`: the runs of all fleets, where they were read already."""
-    now = server_now()
-    runs = [r for r in (_runs(now) if every is None else every) if r.labels.get("fleet") == fleet.name]
+def gather_board(fleet: str, nodes: tuple[str, ...], every: list[FlowRun]) -> Board:
+    """The fleet as the server's records show it now; `every`: the runs of all fleets."""
+    runs = [r for r in every if r.labels.get("fleet") == fleet]
     nightly = next((r for r in runs if r.labels.get("runbook") == "nightly" and r.labels.get("outcome")), None)
     return Board(
-        fleet=fleet.name,
-        at=now,
-        nodes=tuple(n.name for n in fleet.nodes),
-        verdicts=_linked(_verdicts(fleet.name, runs)),
+        fleet=fleet,
+        at=server_now(),
+        nodes=nodes,
+        verdicts=_linked(_verdicts(fleet, runs)),
         waiting=tuple(_waiting(r) for r in runs if _waits(r)),
         to_run=_to_run(),
-        nightly=next(iter(artifacts.paths([sweep_key("nightly", fleet.name)]).values())) if nightly else "",
+        nightly=next(iter(artifacts.paths([sweep_key("nightly", fleet)]).values())) if nightly else "",
         nightly_said=str(nightly.labels.get("headline", "")) if nightly else "",
     )
 
 
 def wrong_now() -> tuple[Verdict, ...]:
-    """What the newest run of each runbook on each target found wrong and did not mend, of all fleets; the worst first."""
-    runs = _runs(server_now())
+    """What the newest run of each runbook on each target found wrong and did not mend, of all fleets, the worst first; after
+    that what was well and is not read any more."""
+    now = server_now()
+    runs = _runs(now)
     fleets = sorted({str(r.labels["fleet"]) for r in runs if r.labels.get("fleet")})
-    found = [v for fleet in fleets for v in newest(_verdicts(fleet, [r for r in runs if r.labels.get("fleet") == fleet]))]
-    wrong = [v for v in found if v.outcome.row.wrong]
+    found = [v.as_of(now) for fleet in fleets for v in newest(_verdicts(fleet, [r for r in runs if r.labels.get("fleet") == fleet]))]
+    wrong = [v for v in found if v.outcome.row.wrong or v.stale]
     return tuple(sorted(wrong, key=lambda v: (v.outcome.rank, v.target, v.runbook)))
 
 
@@ -156,16 +193,26 @@ def _verdict(run: FlowRun) -> Verdict | None:
     return Verdict(target=target, runbook=runbook, outcome=outcome, headline=text, at=at, link=link, run=str(run.id))
 
 
-def keep_verdicts(report: NightlyReport) -> None:
-    """Stores what a sweep said of each node, for the page. Replaces what the sweep before it said."""
+def keep_verdicts(report: NightlyReport, counts_for: timedelta) -> None:
+    """Stores what a sweep said of each node, for the page, and until when that counts. Replaces what the sweep before it said."""
     rows = [
         Verdict(
-            target=r.node, runbook=r.runbook, outcome=r.outcome, headline=r.headline[:300], at=report.ended_at
-        ).model_dump(mode="json", exclude={"link"})
+            target=r.node, runbook=r.runbook, outcome=r.outcome, headline=r.headline[:300], at=report.ended_at,
+            until=report.ended_at + counts_for,
+        ).model_dump(mode="json", exclude={"link", "stale"})
         for r in report.results
     ]
     about = markdown("what the last {} said of each node of {}", report.kind, report.fleet)
     artifacts.put_table(_verdicts_key(report.kind, report.fleet), rows, about)
+
+
+def counts_for(run: FlowRun) -> timedelta:
+    """How long the verdicts of a sweep count: two periods of the schedule that started it, or until after the next nightly."""
+    if not run.auto_scheduled or run.deployment_id is None:
+        return COUNTS_FOR
+    deployment = store.ask(partial(SyncPrefectClient.read_deployment, deployment_id=run.deployment_id))
+    periods = [s.schedule.interval for s in deployment.schedules if s.active and isinstance(s.schedule, IntervalSchedule)]
+    return 2 * min(periods) if periods else COUNTS_FOR
 
 
 def _verdicts_key(kind: str, fleet: str) -> str:

@@ -25,7 +25,7 @@ from flows.notify.delivery import deliver
 from flows.notify.outbox import label_and_mark_pending
 from flows.patience import last_words
 from flows.specs import SLUGS
-from flows.sweep.board import keep_verdicts, publish_board, sweep_key
+from flows.sweep.board import counts_for, keep_verdicts, publish_board, sweep_key
 from flows.sweep.overlap import why_skip
 from flows.sweep.report_folder import report_folder_of
 from flows.sweep.shards import check_fleet
@@ -166,7 +166,7 @@ def _publish(report: NightlyReport, sweep: Sweep, run_id: str, timeline: Timelin
     }
     label_and_mark_pending(run_id, labels, message_of_nightly(report, headline, str(saved.markdown or ""), page), server_now())
     with suppress(Exception):
-        keep_verdicts(report)
+        keep_verdicts(report, counts_for(store.read_run(run_id)))
     publish_board(sweep.fleet)
     timeline.reached("reported", headline)
     for problem in deliver(run_id):

@@ -1,7 +1,7 @@
 """The fleet's landing page as data and as Markdown: every node, its last verdict, its report, what waits for a person."""
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from runbooks.core.base import Frozen
 from runbooks.core.outcome import Outcome
@@ -10,6 +10,8 @@ from runbooks.core.show import Markdown, joined, link, markdown, md
 MOST_ROWS = 1000  # a page that a browser still shows; the worst rows come first
 MOST_WRONG = 200
 LONGEST = 160
+COUNTS_FOR = timedelta(hours=26)
+"""How long a verdict counts: until the next nightly is over. Where a schedule looks more often, two of its periods."""
 
 
 class Verdict(Frozen):
@@ -20,8 +22,23 @@ class Verdict(Frozen):
     outcome: Outcome
     headline: str
     at: datetime
+    until: datetime | None = None  # how long it counts; None: COUNTS_FOR
+    stale: bool = False  # it does not count any more: nothing was read since
     link: str = ""  # path of the report in the server's UI
     run: str = ""
+
+    @property
+    def ends(self) -> datetime:
+        """From then on it says nothing of how things are."""
+        return self.until or self.at + COUNTS_FOR
+
+    def as_of(self, now: datetime) -> "Verdict":
+        """What is known now: a verdict that is too old is no longer well, and a fault that it named may still be there."""
+        if now < self.ends:
+            return self
+        outcome = Outcome.CANNOT_TELL if self.outcome.exit_code == 0 else self.outcome
+        was = f"not read since {_at(self.at)}; then {self.outcome.row.name.lower()}: {self.headline}"
+        return self.model_copy(update={"outcome": outcome, "headline": was, "stale": True})
 
 
 class Waiting(Frozen):
@@ -80,13 +97,20 @@ def _rank(verdict: Verdict) -> int:
 
 def headline(board: Board) -> str:
     """One line for the artifact list."""
-    worst = worst_of(board.verdicts)
+    worst = worst_of(v.as_of(board.at) for v in board.verdicts)
+    stale = sum(v.stale for v in worst.values())
     bad = sum(1 for v in worst.values() if v.outcome.exit_code == 1)
     unseen = len([n for n in board.nodes if n not in worst])
     return (
         f"{board.fleet}: {len(board.nodes)} node(s), {bad} with something wrong, {len(board.waiting)} waiting for a person"
+        + (f", {stale} not read any more" if stale else "")
         + (f", {unseen} never looked at" if unseen else "")
     )
+
+
+def next_stale(board: Board) -> datetime | None:
+    """When the page says something else although nothing happens: the next of its verdicts no longer counts."""
+    return min((v.ends for v in newest(board.verdicts) if v.ends > board.at), default=None)
 
 
 def render_board(board: Board) -> Markdown:
@@ -128,10 +152,11 @@ def _waiting(board: Board) -> Markdown:
 
 def _wrong(board: Board) -> Markdown:
     """Every newest verdict that leaves something to do, the worst first."""
-    bad = sorted((v for v in newest(board.verdicts) if v.outcome.exit_code), key=lambda v: (_rank(v), v.target, v.runbook))
+    now = (v.as_of(board.at) for v in newest(board.verdicts))
+    bad = sorted((v for v in now if v.outcome.exit_code), key=lambda v: (_rank(v), v.target, v.runbook))
     if not bad:
         return markdown("No problem in what was checked.")
-    head = markdown("| where | last verdict | what was seen | report | when |\n|---|---|---|---|---|")
+    head = markdown("| where | last verdict | what was seen | report | when | counts until |\n|---|---|---|---|---|---|")
     more = [markdown("\n… and {} more, none worse than these.", len(bad) - MOST_WRONG)] if len(bad) > MOST_WRONG else []
     return joined("\n", [head, *map(_row, bad[:MOST_WRONG]), *more])
 
@@ -144,19 +169,20 @@ def how_to_run(things: tuple[Runnable, ...]) -> Markdown:
 
 
 def _nodes(board: Board) -> Markdown:
-    worst = worst_of(board.verdicts)
+    worst = worst_of(v.as_of(board.at) for v in board.verdicts)
     seen = sorted(worst.values(), key=lambda v: (_rank(v), v.target))
     rows = [_row(v) for v in seen]
-    rows += [markdown("| {} | never looked at |  |  |  |", n) for n in board.nodes if n not in worst]
+    rows += [markdown("| {} | never looked at |  |  |  |  |", n) for n in board.nodes if n not in worst]
     left = len(rows) - MOST_ROWS
-    head = markdown("| node | last verdict | what was seen | report | when |\n|---|---|---|---|---|")
+    head = markdown("| node | last verdict | what was seen | report | when | counts until |\n|---|---|---|---|---|---|")
     more = [markdown("\n… and {} more, none worse than these.", left)] if left > 0 else []
     return joined("\n", [head, *rows[:MOST_ROWS], *more])
 
 
 def _row(v: Verdict) -> Markdown:
     report = link(v.runbook, v.link) if v.link else md(v.runbook)
-    return markdown("| {} | {} | {} | {} | {} |", v.target, v.outcome.row.name.lower(), md(v.headline, LONGEST), report, _at(v.at))
+    name = v.outcome.row.name.lower()
+    return markdown("| {} | {} | {} | {} | {} | {} |", v.target, name, md(v.headline, LONGEST), report, _at(v.at), _at(v.ends))
 
 
 def _at(when: datetime) -> str:
@@ -171,7 +197,7 @@ def render_fleets(pages: Iterable[tuple[str, str, Markdown]], every: Board) -> M
         markdown("# All fleets"),
         markdown("## What is wrong now"),
         joined("\n", rows),
-        *([_wrong(every)] if any(v.outcome.exit_code for v in newest(every.verdicts)) else []),
+        *([_wrong(every)] if any(v.as_of(every.at).outcome.exit_code for v in newest(every.verdicts)) else []),
         markdown("## What waits for a person"),
         _waiting(every),
         markdown("## How to run something"),

@@ -2,7 +2,20 @@
 
 from datetime import UTC, datetime, timedelta
 
-from runbooks.core.board import MOST_ROWS, Board, Runnable, Verdict, Waiting, headline, render_board, worst_of
+import pytest
+
+from runbooks.core.board import (
+    COUNTS_FOR,
+    MOST_ROWS,
+    Board,
+    Runnable,
+    Verdict,
+    Waiting,
+    headline,
+    next_stale,
+    render_board,
+    worst_of,
+)
 from runbooks.core.outcome import Outcome
 
 AT = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
@@ -55,3 +68,38 @@ def test_page_is_bounded_and_drops_only_the_best() -> None:
     assert page.index("worst") < page.index("n00000")
     assert f"… and {5001 - MOST_ROWS} more" in page
     assert len(page) < 400_000
+
+
+def aged(board: Board, age: timedelta) -> Board:
+    return board.model_copy(update={"at": AT + age})
+
+
+def test_no_verdict_outlives_its_reading() -> None:
+    """What was well is not well any more; what was wrong stays wrong, and says since when nobody looked."""
+    board = Board(
+        fleet="f", at=AT, nodes=("a", "b", "c"),
+        verdicts=(verdict("a", Outcome.HEALTHY), verdict("b", Outcome.UNHEALTHY, text="GPU 0 lost"),
+                  verdict("c", Outcome.HEALTHY).model_copy(update={"until": AT + timedelta(minutes=10)})),
+    )  # fmt: skip
+    fresh, minutes, days = board, aged(board, timedelta(minutes=11)), aged(board, COUNTS_FOR + timedelta(seconds=1))
+    assert "not read" not in render_board(fresh)
+    assert next_stale(fresh) == AT + timedelta(minutes=10)
+    assert "| c | cannot tell | not read since 03-04 05:06 UTC; then healthy: seen |" in render_board(minutes)
+    assert "| a | healthy | seen |" in render_board(minutes)
+    assert next_stale(minutes) == AT + COUNTS_FOR
+    page = render_board(days)
+    assert page.count("| a | cannot tell | not read since") == 2, "among what is wrong, and among the nodes"
+    assert "| b | something is wrong | not read since 03-04 05:06 UTC; then something is wrong: GPU 0 lost |" in page
+    assert "| healthy |" not in page
+    assert next_stale(days) is None
+    assert headline(days) == "f: 3 node(s), 1 with something wrong, 0 waiting for a person, 3 not read any more"
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_a_verdict_that_is_too_old_is_never_green(outcome: Outcome) -> None:
+    old = verdict("a", outcome).as_of(AT + COUNTS_FOR)
+    assert old.stale
+    assert old.outcome.exit_code
+    assert old.outcome.row.state_type != "COMPLETED"
+    assert old.headline.startswith("not read since 03-04 05:06 UTC; then ")
+    assert verdict("a", outcome).as_of(AT + COUNTS_FOR - timedelta(seconds=1)) == verdict("a", outcome)
