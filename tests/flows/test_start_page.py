@@ -34,7 +34,8 @@ def test_the_first_page_names_what_is_wrong_what_waits_and_links_forms(rig: Rig)
     places = [page.index(part) for part in order]
     assert places == sorted(places)
     start = store.ask(lambda c: artifacts._latest(c, START)).data
-    assert f"[{fleet}]({artifacts.paths([f'fleet-{fleet}'])[f'fleet-{fleet}']}): {fleet}: 1 node(s), 1 with something wrong, 1 waiting" in start
+    address = artifacts.paths([f"fleet-{fleet}"])[f"fleet-{fleet}"]
+    assert f"[{fleet}]({address}): {fleet}: 1 node(s), 1 with something wrong, 1 waiting" in start
     all_fleets = (wrong, f"| {w.name} of {fleet} |", waits, f"[{w.name} of {fleet}](", f"/runs/flow-run/{run})", forms, "/run): Zombie GPU")
     places = [start.index(part) for part in all_fleets]
     assert places == sorted(places)
