@@ -16,12 +16,12 @@ ARGS = """
     Args:
         target: {target}
         mode: “diagnose” reads and reports, and changes nothing. “approve” shows a person the whole plan and asks before any change. “auto” acts alone only if the policy file names the action; otherwise it asks.
+        options: {options}
+        choice: {choice}
         fleet: fleet file. Default: the worker's (GPU_RUNBOOKS_FLEET), otherwise only this machine.
         policy: policy file. Default: the worker's (GPU_RUNBOOKS_POLICY), otherwise no action is automatic.
-        choice: {choice}
         out: folder for the reports. Default: the folder in the fleet file.
         trigger: what started this run, for the report.
-        options: {options}
 """  # noqa: E501 - the UI shows each line as one paragraph, and its second version no Markdown in it
 NO_OPTIONS = "this runbook has none."
 NO_PLANS = "this runbook offers no plan; leave it empty."
@@ -37,12 +37,12 @@ def standard_flow(slug: str, about: str, target: str) -> Flow[..., State[Any]]:
     def runbook(
         target: str,
         mode: Mode = Mode.DIAGNOSE,
+        options: Options = empty,
+        choice: str = "",
         fleet: OnWorker = None,
         policy: OnWorker = None,
-        choice: str = "",
         out: OnWorker = None,
         trigger: str = "by hand",
-        options: Options = empty,
     ) -> State[Any]:
         return run_by_name(slug, RunRequest(target, mode, fleet, policy, choice, out, trigger, options.given()))
 
