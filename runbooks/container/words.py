@@ -10,7 +10,7 @@ from runbooks.core.host_facts import HostFacts
 from runbooks.core.reading import Absent, Known, Unknown
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.triage.closing import closing_error
-from runbooks.triage.text import telling
+from runbooks.triage.text import error_lines
 
 T = TypeVar("T")
 
@@ -147,6 +147,6 @@ def last_words(e: Evidence, count: int = 3) -> str:
     lines = log_of(e)
     if error := closing_error(lines):
         return "its own last error: " + " | ".join(error[-2 * count :])
-    if earlier := telling(lines):
+    if earlier := error_lines(lines):
         return f"its words tell of an error before their end: {' | '.join(earlier[-count:])}. They end: {' | '.join(lines[-count:])}"
     return "its last words: " + " | ".join(lines[-count:]) if lines else ""

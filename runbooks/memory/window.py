@@ -10,7 +10,7 @@ from runbooks.core.verdict import Finding
 from runbooks.memory.evidence import Evidence
 from runbooks.memory.parsers.kernel_ooms import HostOom
 from runbooks.memory.parsers.named_pid import names_pid
-from runbooks.triage.text import telling
+from runbooks.triage.text import error_lines
 
 if TYPE_CHECKING:
     from runbooks.memory.limits import Limits
@@ -57,7 +57,7 @@ def named(evidence: Evidence, kill: HostOom) -> str:
     log = evidence.log.value if isinstance(evidence.log, Known) else None
     if log is None or not log.killed or evidence.since:
         return ""
-    return next((line for line in reversed(telling("\n".join(log.words))) if names_pid(line, kill.pid)), "")
+    return next((line for line in reversed(error_lines("\n".join(log.words))) if names_pid(line, kill.pid)), "")
 
 
 def near(evidence: Evidence, kill: HostOom, limits: "Limits") -> bool:

@@ -1,7 +1,7 @@
 """Judges the conditions of signatures around each match, in a text too long to be about one thing.
 
 A log of many runs holds every word somewhere. So in a text of more than SMALL lines a condition counts only near the match
-(runbooks/triage/held.py says what near is), or in a small file that came along in the same bundle. It is judged while
+(runbooks/triage/line_buffer.py says what near is), or in a small file that came along in the same bundle. It is judged while
 the lines are held, and of the matches on which a signature stands the first and the last are kept.
 """
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from runbooks.core.base import Frozen
 from runbooks.triage.closing import closing_error
-from runbooks.triage.text import judge_text, telling
+from runbooks.triage.text import error_lines, judge_text
 
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,]\d+)?(Z|[+-]\d\d:?\d\d)?")
 
@@ -112,4 +112,4 @@ def _shape(worker: str) -> re.Pattern[str] | None:
 
 def last_words(lines: tuple[str, ...]) -> tuple[str, ...]:
     """The lines with which a worker's log says why it ended, by the knowledge base."""
-    return telling(lines)[-3:]
+    return error_lines(lines)[-3:]
