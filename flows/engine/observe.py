@@ -20,7 +20,7 @@ from tasks.context import Context, utc_now
 from tasks.installation import installation_redactor
 from tasks.report_store import earlier_evidence, last_answer
 from tasks.shared import Shared
-from tasks.ssh.seen import LogInLook
+from tasks.ssh.seen import LogInCheck
 from tasks.transport.base import TransportError
 from tasks.transport.open import HostPool
 
@@ -47,7 +47,7 @@ def context_of(
         since = _news_since(earlier, float(limits[spec.window]))
     return Context(
         fleet=fleet, target=target, open_host=pool, limits=limits, options=options or {}, earlier=earlier, since=since, sweep=sweep,
-        shared=shared, log_in=LogInLook(),
+        shared=shared, log_in=LogInCheck(),
     )  # fmt: skip
 
 
