@@ -8,7 +8,7 @@ from runbooks.checkpoint.candidates import candidate_causes
 from runbooks.checkpoint.choose import CheckpointChoice, choose, trusted
 from runbooks.checkpoint.copies import whether_it_ends, writer
 from runbooks.checkpoint.cross import cross_causes
-from runbooks.checkpoint.evidence import Evidence, TierLook
+from runbooks.checkpoint.evidence import Evidence, TierFacts
 from runbooks.checkpoint.gaps import gap_causes
 from runbooks.checkpoint.leftovers import leftover_causes
 from runbooks.checkpoint.limits import Limits
@@ -112,7 +112,7 @@ def _lacking(evidence: Evidence, choice: CheckpointChoice) -> Iterator[Cause]:
         yield Cause(slug="tier-lacks-it", certainty=sure, subject=look.where, evidence=(words,), decides=decides)
 
 
-def _whole_steps(look: TierLook) -> str:
+def _whole_steps(look: TierFacts) -> str:
     found = look.candidates.value if isinstance(look.candidates, Known) else ()
     return ", ".join(str(c.step) for c in found if trusted(c)) or "none"
 

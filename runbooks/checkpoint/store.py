@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Protocol
 
-from runbooks.checkpoint.evidence import Evidence, Store, TierLook
+from runbooks.checkpoint.evidence import Evidence, Store, TierFacts
 from runbooks.checkpoint.instance_role import engine_cause, kept_out, node_causes
 from runbooks.checkpoint.instance_role import said as said_of
 from runbooks.checkpoint.limits import Limits
@@ -35,7 +35,7 @@ def store_causes(evidence: Evidence, limits: Limits) -> tuple[Cause, ...]:
     return tuple(out)
 
 
-def _store(evidence: Evidence, look: TierLook, s: Store, limits: Limits) -> Iterator[Cause]:
+def _store(evidence: Evidence, look: TierFacts, s: Store, limits: Limits) -> Iterator[Cause]:
     def cause(slug: str, certainty: Certainty, *words: str, decides: tuple[str, ...] = ()) -> Cause:
         return Cause(slug=slug, certainty=certainty, subject=look.where, evidence=words, decides=decides)
 
@@ -83,7 +83,7 @@ def _denied(s: Store, said: str, cause: "Maker") -> Iterator[Cause]:
     yield cause("s3-403-missing-key", Certainty.POSSIBLE, said, decides=decides)
 
 
-def _uploads(look: TierLook, limits: Limits) -> Iterator[Cause]:
+def _uploads(look: TierFacts, limits: Limits) -> Iterator[Cause]:
     if not isinstance(look.uploads, Known):
         return
     for u in look.uploads.value:
