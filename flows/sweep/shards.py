@@ -19,7 +19,7 @@ from flows.engine.stopping import why_stop
 from flows.sweep.sweeping import NodeAnswer, Sweep, check_nodes
 from runbooks.core.fleet import Node
 from runbooks.core.nightly import Result, SystemCheck
-from runbooks.core.node_look import NodeLook
+from runbooks.core.node_basics import NodeBasics
 
 SHARD, KIND = "nightly-shard", "table"
 MOST = 64
@@ -90,7 +90,7 @@ def _heard(row: dict[str, Any]) -> NodeAnswer:
     look = row.get("look")
     results = [Result.model_validate(r) for r in row["results"]]
     systems = tuple(SystemCheck.model_validate(s) for s in row.get("systems", ()))
-    return NodeAnswer(results, list(row["unread"]), NodeLook.model_validate(look) if look else None, systems)
+    return NodeAnswer(results, list(row["unread"]), NodeBasics.model_validate(look) if look else None, systems)
 
 
 def _taken(run: FlowRun, count: int) -> list[NodeAnswer] | None:

@@ -5,7 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from runbooks.core.base import Frozen, Line
-from runbooks.core.node_look import NodeLook
+from runbooks.core.node_basics import NodeBasics
 from runbooks.core.outcome import Outcome
 
 SCHEMA = 1
@@ -103,7 +103,7 @@ class NightlyReport(Frozen):
     ended_at: datetime
     results: tuple[Result, ...]
     nodes: tuple[str, ...]  # every node of the fleet, also those without a result
-    looks: tuple[NodeLook, ...] = ()  # the first look at each node: none of a node that was not looked at
+    looks: tuple[NodeBasics, ...] = ()  # the first look at each node: none of a node that was not looked at
     not_read: tuple[str, ...] = ()  # "node-b: unreachable: connection refused"
     systems: tuple[SystemCheck, ...] = ()
     troubles: tuple[Trouble, ...] = ()

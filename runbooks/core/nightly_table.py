@@ -2,7 +2,7 @@
 
 from runbooks.core.clean import one_line
 from runbooks.core.nightly import NightlyReport, SystemCheck
-from runbooks.core.node_look import quarantine
+from runbooks.core.node_basics import quarantine
 from runbooks.core.unmark import columns
 
 WIDEST = 90

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from runbooks.core.knowledge import load_runbook, runbook_slugs
 from runbooks.core.nightly import Change, NightlyReport, Result, Trouble
-from runbooks.core.node_look import alike
+from runbooks.core.node_basics import alike
 from runbooks.core.outcome import Outcome
 from runbooks.core.render import count, environment, tidy
 from runbooks.core.show import Markdown

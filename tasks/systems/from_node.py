@@ -6,7 +6,7 @@ from functools import partial
 
 from runbooks.core.fleet import Fleet
 from runbooks.core.nightly import SystemCheck
-from runbooks.core.node_look import NodeLook, remarks
+from runbooks.core.node_basics import NodeBasics, remarks
 from runbooks.core.node_tools import Wanted
 from runbooks.core.ray_config import RayCluster
 from runbooks.core.reading import Absent, Known, Unknown
@@ -14,7 +14,7 @@ from runbooks.core.rendezvous_config import Rendezvous
 from runbooks.parsers.ray import parse_ray_version
 from tasks.clients.ray_dashboard import get
 from tasks.context import Context
-from tasks.remote.node_look import look_at_node
+from tasks.remote.node_basics import read_basics
 from tasks.rendezvous.etcd import ask_etcd, parse_facts
 from tasks.systems.trying import SILENT, Later, Try, begin_all, not_tried, told
 from tasks.transport.base import Host
@@ -33,10 +33,10 @@ except OSError as e:
 C10D_PORT = "29400"  # torchrun's own where an endpoint names none
 
 
-def first_look(fleet: Fleet, name: str, host: Host, tools: Sequence[Wanted] = ()) -> tuple[NodeLook, Later]:
+def begin_node(fleet: Fleet, name: str, host: Host, tools: Sequence[Wanted] = ()) -> tuple[NodeBasics, Later]:
     """The node itself, with those of `tools` that it lacks. What is asked from it is begun over the same connection, which stays open until
     it has ended. Never raises."""
-    look, tries = look_at_node(host, tools), list(_tries(fleet, name, host))
+    look, tries = read_basics(host, tools), list(_tries(fleet, name, host))
     if look.shut:
         return look, partial(not_tried, tries, f"it is asked from {name}, which cannot be entered", remarks(look)[0].fix)
     return look, begin_all(tries)

@@ -21,7 +21,7 @@ from runbooks.core.outcome import Outcome
 from runbooks.core.render_nightly import nightly_headline, render_nightly
 from runbooks.notify.nightly import message_of_nightly
 from tasks.systems.answers import begin_here
-from tasks.systems.from_node import first_look
+from tasks.systems.from_node import begin_node
 from tasks.systems.trying import Try, begin_all, told
 from tasks.transport.local import LocalHost
 from tests.core.nights import night, result
@@ -48,7 +48,7 @@ def paged(pages: dict[str, str], status: int = 200) -> AbstractContextManager[st
 
 def asked(whole: Fleet) -> dict[str, SystemCheck]:
     """By name, from here and from the node; every fault says how it is put right."""
-    found = (*begin_here(whole)(), *first_look(whole, "n", LocalHost("n"))[1]())
+    found = (*begin_here(whole)(), *begin_node(whole, "n", LocalHost("n"))[1]())
     assert all(c.fix for c in found if c.state is CheckState.FAULT), found
     return {c.name: c for c in found}
 
@@ -196,7 +196,7 @@ def test_what_is_asked_from_a_node_holds_up_no_runbook_there() -> None:
     """The look at the node is over while a dashboard on it says nothing; what that says is waited for later."""
     with hanging() as silent:
         began = time.monotonic()
-        look, later = first_look(fleet(ray={"head": "n", "dashboard": silent}), "n", LocalHost("n"))
+        look, later = begin_node(fleet(ray={"head": "n", "dashboard": silent}), "n", LocalHost("n"))
         took = time.monotonic() - began
     assert look.blind is None
     assert took < 7.5, "curl waits 8 s for it"
