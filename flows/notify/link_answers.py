@@ -23,7 +23,7 @@ from runbooks.core.plan import Plan
 from runbooks.notify.link import Ticket, proof
 from runbooks.notify.message import Message
 
-log = logging.getLogger("flows.telling")
+log = logging.getLogger("flows.notify")
 TAKEN_OVER = timedelta(seconds=15)  # a gateway that died between claim and answer: the same answer may be given again
 
 

@@ -20,9 +20,9 @@ from runbooks.notify.text import digest_of
 from tasks.notify.outgoing import Outgoing, Sent
 from tasks.notify.send import send
 
-log = logging.getLogger("flows.telling")
+log = logging.getLogger("flows.notify")
 BUDGET_S = 10.0  # of a round of the reaper: a channel that hangs must not keep it from its other duties
-Held = list[tuple[FlowRun, Message, Delivery]]
+Postponed = list[tuple[FlowRun, Message, Delivery]]
 Taken = list[tuple[DeliveryTurn, Message, Delivery]]
 
 
@@ -39,7 +39,7 @@ def retry_pending(now: datetime) -> list[str]:
 def _retry(config: Notifications, now: datetime) -> list[str]:
     stop = time.monotonic() + BUDGET_S
     lines: list[str] = end_group(now)
-    held: Held = []
+    held: Postponed = []
     for run in sorted(store.find_runs([DUE]), key=lambda r: _rank(r)):
         if time.monotonic() > stop:
             break
@@ -57,7 +57,7 @@ def _rank(run: FlowRun) -> tuple[bool, int]:
     return not (message and message.severity.needs_somebody), delivery.tries if delivery else 0
 
 
-def _one(run: FlowRun, config: Notifications, now: datetime, held: Held) -> str:
+def _one(run: FlowRun, config: Notifications, now: datetime, held: Postponed) -> str:
     message, delivery = message_on(run), delivery_on(run)
     if message is None or delivery is None:
         store.retag(run.id, remove=[DUE])
@@ -95,7 +95,7 @@ def _overtaken(run: FlowRun, message: Message) -> str:
     return "decided meanwhile" if asked else "wait"
 
 
-def _digest(held: Held, config: Notifications, now: datetime) -> list[str]:
+def _digest(held: Postponed, config: Notifications, now: datetime) -> list[str]:
     """What quiet hours held back: one message per channel."""
     if config.quiet and config.quiet.until(now):
         return []

@@ -65,7 +65,7 @@ def test_a_quarantined_node_is_named_with_its_release(tmp_path: Path, monkeypatc
     """From the action that sets the mark to the command that takes it away, which works as printed."""
     path, fleet = tmp_path / "marks of gpus" / "quarantine.json", Fleet(nodes=(Node(name="node-a", local=True),))
     for room in ("runbooks.core", "tasks.remote"):
-        monkeypatch.setattr(f"{room}.node_look.QUARANTINE", str(path))
+        monkeypatch.setattr(f"{room}.node_basics.QUARANTINE", str(path))
     (before,) = check_fleet(fleet)
     args = {"node": "node-a", "reason": "gpu-off-the-bus: GPU 3", "path": str(path)}
     quarantine_node(Step(kind="quarantine-node", owner="node-a", args=args, commands=("#",), effect="marked"), context())

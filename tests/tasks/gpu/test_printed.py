@@ -25,7 +25,7 @@ from runbooks.core.verdict import Diagnosis
 from runbooks.gpu import plans
 from runbooks.gpu.diagnose import Limits, diagnose
 from runbooks.gpu.evidence import KernelEvent
-from tasks.remote import node_look
+from tasks.remote import node_basics
 from tasks.remote.node_basics import read_basics
 from tasks.transport.local import LocalHost
 from tests.support.docker_engine import Engine, docker_engine
@@ -118,7 +118,7 @@ def test_a_node_is_marked_once(driver: StubDriver, monkeypatch: pytest.MonkeyPat
     """Who looks at the node then is told, as the nightly and `doctor` look."""
     mark = tmp_path / "marks" / "quarantine.json"
     monkeypatch.setattr(plans, "QUARANTINE", str(mark))
-    monkeypatch.setattr(node_look, "QUARANTINE", str(mark))
+    monkeypatch.setattr(node_basics, "QUARANTINE", str(mark))
     driver.show(StubGpu(), StubGpu(keys={**H100, "index": "1", "uuid": "GPU-beside", "bus_id": "00000000:99:00.0", "mode": "lost"}))
     found = from_outside(driver)
     assert [c.slug for c in found.wrong] == ["gpu-off-the-bus"]
