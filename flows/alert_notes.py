@@ -101,13 +101,13 @@ def void(notes: list[FlowRunInput], run: FlowRun) -> list[FlowRunInput]:
 
 def note_taken(run: FlowRun, key: str, text: str) -> None:
     """The run takes up one more alert: `text` is its mark, time and name."""
-    store.claim_input(run.id, TOOK + key, text)
+    store.store_input_once(run.id, TOOK + key, text)
 
 
 def note_over(run: FlowRun, mark: str, at: datetime, ended: datetime | None = None) -> None:
     """That alert has ended, and when by its sender's clock."""
     said = f" {ENDED}{ended.isoformat(timespec='milliseconds')}" if ended else ""
-    store.claim_input(run.id, f"{OVER}{mark}-{uuid4().hex[:12]}", f"{mark} {at.isoformat()}{said}")
+    store.store_input_once(run.id, f"{OVER}{mark}-{uuid4().hex[:12]}", f"{mark} {at.isoformat()}{said}")
 
 
 def resolved(run: FlowRun) -> bool:

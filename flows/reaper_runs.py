@@ -74,7 +74,7 @@ def _too_long(run: FlowRun, now: datetime) -> str:
     if now - since(run) < longest(run):
         return ""
     why = f"it has been running for more than {longest(run)}"
-    store.claim_input(run.id, TOO_LONG, why)
+    store.store_input_once(run.id, TOO_LONG, why)
     return f"{run.name}: {why}; cancelled" if change(run, Cancelling(message=why)) else ""
 
 

@@ -135,7 +135,7 @@ def decide(ticket: Ticket, key: bytes, decision: str, choice: str, why: str, cod
         return False, question.model_copy(update={"said": no})
     what = f"{decision} {choice}"
     mine = json.dumps({"by": secrets.token_hex(8), "at": now.isoformat(), "what": what, "person": ticket.person})
-    stored = store.claim_input(ticket.run, _answer_key(ticket), mine)
+    stored = store.store_input_once(ticket.run, _answer_key(ticket), mine)
     if stored != mine and _answered_by_another(stored, what, now):
         return False, question.model_copy(update={"standing": QuestionState.DECIDED})
     signed = f"{LINK}{proof(ticket, decision, choice, key)}:{code}"
