@@ -39,8 +39,8 @@ def context_of(
     """What a look at `target` needs. `folder`: where reports lie, for an earlier reading; `sweep`: its kind, if it is one's, and
     `shared`: what it has read. Raises ConfigError."""
     limits = load_runbook(spec.slug).limit_values(fleet.limits.get(spec.slug))
-    bridge = float(limits[spec.bridge]) if spec.bridge else 0.0
-    earlier = earlier_evidence(folder, spec.slug, target, bridge, utc_now())
+    lookback = float(limits[spec.lookback]) if spec.lookback else 0.0
+    earlier = earlier_evidence(folder, spec.slug, target, lookback, utc_now())
     since = None
     if spec.window and sweep:
         earlier = last_answer(folder, spec.slug, target, sweep)
