@@ -174,7 +174,7 @@ def _do(session: Session, step: Step, ends: float) -> tuple[str, str, str]:
     acting = session.context.acting
     context = replace(session.context, acting=acting.model_copy(update={"ends": ends}) if acting else None)
     try:
-        said = ACTIONS[step.kind].act(step, context).said
+        said = ACTIONS[step.kind].do(step, context).said
     except ActionRefused as e:
         return "refused", _not_begun(session, step, e), "refused"
     except TransportError as e:

@@ -221,7 +221,7 @@ class StartedStep:
 def begun(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Iterator[StartedStep]:
     made = StartedStep(f"k{uuid4().hex[:10]}")
     for kind in EVERY:
-        monkeypatch.setitem(ACTIONS, kind, replace(ACTIONS[kind], act=made.record, wait_s=None))
+        monkeypatch.setitem(ACTIONS, kind, replace(ACTIONS[kind], do=made.record, wait_s=None))
     yield made
     made.over()
 
