@@ -61,7 +61,7 @@ def running(run: FlowRun, now: datetime) -> str:
     if _gone(run, now):
         if not change(run, Crashed(message="its process is gone")):
             return ""
-        return f"{run.name}: its process is gone; ended. " + look_again(run)
+        return f"{run.name}: its process is gone; ended. " + diagnose_again(run)
     return _too_long(run, now)
 
 
@@ -100,10 +100,10 @@ def broken_off(run: FlowRun, _now: datetime) -> str:
         waited = {"outcome": Outcome.CANCELLED.value} if run.labels.get("outcome") == Outcome.WAITING.value else {}
         store.label(run.id, waited | {LOOKED: "no: it was cancelled before anything was changed"})
         return ""
-    return look_again(run)
+    return diagnose_again(run)
 
 
-def look_again(run: FlowRun) -> str:
+def diagnose_again(run: FlowRun) -> str:
     """Hands the target to a worker for a diagnose run, once per crashed run; that run reports what was left."""
     if LOOKED in run.labels:
         return ""
