@@ -16,7 +16,7 @@ from tasks.clients.ray_dashboard import get
 from tasks.context import Context
 from tasks.remote.node_basics import read_basics
 from tasks.rendezvous.etcd import ask_etcd, parse_facts
-from tasks.systems.trying import SILENT, Later, Try, begin_all, not_tried, told
+from tasks.systems.trying import SILENT, Later, Try, begin_all, not_tried, check_of
 from tasks.transport.base import Host
 
 KNOCK = """import socket, sys
@@ -58,7 +58,7 @@ def _tries(fleet: Fleet, name: str, host: Host) -> Iterator[Try]:
 def _dashboard(context: Context, host: Host, ray: RayCluster, fix: str) -> Iterator[SystemCheck]:
     found = get(context, host, f"{ray.dashboard.rstrip('/')}/api/version", parse_ray_version)
     if isinstance(found, Known):
-        yield told("ray", "ok", f"its dashboard on {host.name} answers; Ray {found.value}")
+        yield check_of("ray", "ok", f"its dashboard on {host.name} answers; Ray {found.value}")
     else:
         yield _fault("ray", f"its dashboard on {host.name}", found, fix)
 
@@ -72,11 +72,11 @@ def _etcd(context: Context, host: Host, title: str, place: Rendezvous, fix: str)
     etcd = found.value
     alarms = f"alarms {', '.join(etcd.alarms.value)}" if isinstance(etcd.alarms, Known) and etcd.alarms.value else ""
     if not etcd.healthy or alarms:
-        yield told(title, "FAULT", f"{where}: {alarms or f'not healthy: {etcd.health}'}", fix)
+        yield check_of(title, "FAULT", f"{where}: {alarms or f'not healthy: {etcd.health}'}", fix)
     elif isinstance(etcd.alarms, Unknown):
-        yield told(title, "note", f"{where}: says that it is healthy; its alarms could not be read: {etcd.alarms.why}")
+        yield check_of(title, "note", f"{where}: says that it is healthy; its alarms could not be read: {etcd.alarms.why}")
     else:
-        yield told(title, "ok", f"{where}: healthy; etcd {etcd.version}")
+        yield check_of(title, "ok", f"{where}: healthy; etcd {etcd.version}")
 
 
 def _knocked(host: Host, title: str, endpoint: str, fix: str) -> Iterator[SystemCheck]:
@@ -86,16 +86,16 @@ def _knocked(host: Host, title: str, endpoint: str, fix: str) -> Iterator[System
     done = host.run(("python3", "-c", KNOCK, name.strip("[]"), port), timeout_s=15)
     word, _, why = done.out.strip().partition(" ")
     if word == "open":
-        yield told(title, "ok", f"{where}: accepts connections")
+        yield check_of(title, "ok", f"{where}: accepts connections")
     elif word == "refused":
-        yield told(title, "note", f"{where}: nobody listens; a c10d store is there only while a job runs")
+        yield check_of(title, "note", f"{where}: nobody listens; a c10d store is there only while a job runs")
     elif word == "unresolved":
         correct = "correct the name, or that node's resolver"
-        yield told(title, "FAULT", f"{where}: the name cannot be resolved there: {why}", correct, silent=True)
+        yield check_of(title, "FAULT", f"{where}: the name cannot be resolved there: {why}", correct, silent=True)
     else:
-        yield told(title, "FAULT", f"{where}: {why or done.err.strip()[-200:] or 'no answer'}", fix, silent=word == "silent")
+        yield check_of(title, "FAULT", f"{where}: {why or done.err.strip()[-200:] or 'no answer'}", fix, silent=word == "silent")
 
 
 def _fault(title: str, where: str, why: Unknown | Absent, fix: str) -> SystemCheck:
     said = why.why if isinstance(why, Unknown) else why.proof
-    return told(title, "FAULT", f"{where}: {said}", fix, silent=isinstance(why, Unknown) and why.reason in SILENT)
+    return check_of(title, "FAULT", f"{where}: {said}", fix, silent=isinstance(why, Unknown) and why.reason in SILENT)
