@@ -62,7 +62,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
         before=story.resume(evidence, config, limits, choice),
         after=offered.withheld,
         waiting_costs=story.waiting_costs(evidence, config, choice),
-        findings=(*findings(SLUG, causes, "checkpoint"), *_told(evidence, causes)),
+        findings=(*findings(SLUG, causes, "checkpoint"), *_log_findings(evidence, causes)),
         unknowns=strange,
         by_hand=story.by_hand(choice),
     )
@@ -83,7 +83,7 @@ def _blind(config: Unknown) -> Diagnosis:
     )  # fmt: skip
 
 
-def _told(evidence: Evidence, causes: tuple[Cause, ...]) -> tuple[Finding, ...]:
+def _log_findings(evidence: Evidence, causes: tuple[Cause, ...]) -> tuple[Finding, ...]:
     """What else the job's log says, by the whole knowledge: what ended it may be no checkpoint."""
     log = evidence.log.value if isinstance(evidence.log, Known) else ""
     return findings_of(log, "the job's log", SLUG, (c.slug for c in causes))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from runbooks.memory.limits import Limits
 
 AHEAD = timedelta(hours=1)  # a kernel's clock drifts by seconds an hour: a time further ahead of the look is wrong
-MOST = 5  # kills of another time, told one by one
+MOST = 5  # kills of another time, kill_words one by one
 
 
 def kills(evidence: Evidence) -> tuple[HostOom, ...]:
@@ -74,7 +74,7 @@ def span(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def told(kill: HostOom) -> str:
+def kill_words(kill: HostOom) -> str:
     """A kill with its time."""
     when = f"{kill.at:%Y-%m-%d %H:%M:%S} UTC: " if kill.at else ""
     return f"{when}the kernel killed pid {kill.pid} ({kill.name}), which held {size(kill.rss)}"
@@ -84,7 +84,7 @@ def others(evidence: Evidence, limits: "Limits") -> tuple[Finding, ...]:
     """Kills of another time: listed with their dates, and no part of the verdict."""
     found = [k for k in kills(evidence) if _elsewhen(evidence, k, limits)]
     left = (f"{len(found) - MOST} more before these",) if len(found) > MOST else ()
-    lines = (*left, *(f"{told(k)} ({_where(evidence, k)})" for k in found[-MOST:]))
+    lines = (*left, *(f"{kill_words(k)} ({_where(evidence, k)})" for k in found[-MOST:]))
     action = "Nothing, unless you ask about that time."
     return tuple(Finding(priority="LOW", category="memory/another-time", issue=x, action=action) for x in lines)
 
