@@ -112,7 +112,7 @@ class NightlyReport(Frozen):
 
     @property
     def outcome(self) -> Outcome:
-        """The worst of all: sick before cannot-tell before healthy; a system at fault cannot be told."""
+        """The worst of all: unhealthy before cannot-tell before healthy; a system at fault cannot be told."""
         found = {r.outcome for r in self.results}
         if any(o.exit_code == 1 for o in found):
             return Outcome.UNHEALTHY
