@@ -103,7 +103,7 @@ def test_an_action_is_tried_through_the_engine(copy: Copy, does: str) -> None:
     (line,) = (line for line in printed("Add an action") if path in line)
     action = copy.root / "tasks/checkpoint/act_node.py"
     was = action.read_text(encoding="utf-8")
-    works = 'return _said(act_on_node(context, a.node, {**a.plain(), "do": "mkdir"}))'
+    works = 'return _result(act_on_node(context, a.node, {**a.plain(), "do": "mkdir"}))'
     assert was.count(works) == 1
     if does == "nothing":
         action.write_text(was.replace(works, 'return ActionResult(said=("created",))'))

@@ -42,7 +42,7 @@ def tries_of(config: Orchestrator) -> tuple[Try, ...]:
     )
 
 
-def _asked(name: str, ask: Callable[[], str], fix: str) -> SystemCheck:
+def _checked(name: str, ask: Callable[[], str], fix: str) -> SystemCheck:
     try:
         return check_of(name, "ok", ask())
     except (TransportError, NotFound) as e:
@@ -77,7 +77,7 @@ def _provider(config: Orchestrator) -> Iterator[SystemCheck]:
 
     key = config.runpod.key_env
     yield from _formed("runpod key", key, "runpod")
-    yield _asked(
+    yield _checked(
         "runpod", ask, f"set {where(key)} to an API key of the account that holds the pods; read scope is enough"
     )
 
@@ -93,7 +93,7 @@ def _database(config: DatabaseConfig) -> Iterator[SystemCheck]:
         yield from _formed("database url", config.rest_url_env, "rest_url")
         yield from _formed("database key", config.rest_key_env, "rest_key")
     fix = f"set {where(config.url_env)} (a role with SELECT on the two tables is enough), and correct table and column names"
-    yield _asked("database", ask, fix)
+    yield _checked("database", ask, fix)
 
 
 def _pair(config: Orchestrator) -> Generator[SystemCheck, None, str]:

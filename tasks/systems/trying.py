@@ -35,7 +35,7 @@ def check_of(name: str, state: str, says: str, fix: str = "", *, silent: bool = 
 def begin_all(tries: Sequence[Try], bound_s: float = BOUND_S) -> Later:
     """Begins them all, so that the caller can do something else meanwhile."""
     until = monotonic() + bound_s
-    begun = [(one, *_begun(one)) for one in tries]
+    begun = [(one, *_started(one)) for one in tries]
     return lambda: tuple(check for one, said, thread in begun for check in _ended(one, said, thread, until, bound_s))
 
 
@@ -44,7 +44,7 @@ def not_tried(tries: Sequence[Try], why: str, first: str) -> Checks:
     return tuple(_whole(t, check_of(t.name, "FAULT", f"not tried: {why}", first, silent=True), 0.0) for t in tries)
 
 
-def _begun(one: Try) -> tuple[list[SystemCheck], Thread]:
+def _started(one: Try) -> tuple[list[SystemCheck], Thread]:
     """What it says from now on, and the thread that asks: a process that ends does not wait for it."""
     said: list[SystemCheck] = []
     thread = Thread(target=copy_context().run, args=(_asks, one, said), daemon=True, name=f"try {one.name}")
