@@ -75,11 +75,11 @@ def _gathered(run: FlowRun, count: int) -> list[NodeAnswer] | None:
 
 def give_back(run_id: str, answers: list[NodeAnswer]) -> None:
     """Hands a part's answers to the nightly, as an artifact of the part's run."""
-    data = json.dumps([_told(a) for a in answers])
+    data = json.dumps([_row(a) for a in answers])
     store.ask(lambda c: c.create_artifact(ArtifactCreate(type=KIND, data=data, flow_run_id=run_id)))
 
 
-def _told(answer: NodeAnswer) -> dict[str, Any]:
+def _row(answer: NodeAnswer) -> dict[str, Any]:
     look = answer.look.model_dump(mode="json") if answer.look else None
     results, systems = ([x.model_dump(mode="json") for x in found] for found in (answer.results, answer.systems))
     return {"results": results, "unread": answer.unread, "look": look, "systems": systems}

@@ -74,7 +74,7 @@ def check_node(sweep: Sweep, node: Node) -> NodeAnswer:
     """
     names = [name for name in sweep.slugs if _applies(sweep, node, name)]
     try:
-        return _looked_at(sweep, node, names)
+        return _answer(sweep, node, names)
     except Exception as e:  # the others are looked at all the same
         failure = RunFailed(BROKEN_OFF) if sweep.shared.broken_off else failure_of(e)
     results = [_failed(node.name, name, failure) for name in names]
@@ -82,7 +82,7 @@ def check_node(sweep: Sweep, node: Node) -> NodeAnswer:
     return NodeAnswer(results, [said])
 
 
-def _looked_at(sweep: Sweep, node: Node, names: list[str]) -> NodeAnswer:
+def _answer(sweep: Sweep, node: Node, names: list[str]) -> NodeAnswer:
     with sweep.shared.hosts() as pool:
         if node.second_way:
             log_before(Context(fleet=sweep.fleet, target=node.name, open_host=pool, shared=sweep.shared), node)

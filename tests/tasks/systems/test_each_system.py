@@ -277,11 +277,11 @@ def test_a_report_of_an_older_version_is_read() -> None:
 
 
 def test_a_part_of_a_nightly_hands_over_what_its_nodes_were_asked() -> None:
-    from flows.sweep.shards import _heard, _told
+    from flows.sweep.shards import _heard, _row
     from flows.sweep.sweeping import NodeAnswer
 
     answer = NodeAnswer([result("a")], [], None, (check_of("ray", "ok", "y"),))
-    row = json.loads(json.dumps(_told(answer)))
+    row = json.loads(json.dumps(_row(answer)))
     assert _heard(row) == answer
     del row["systems"], row["look"]
     assert _heard(row).systems == (), "a worker of the release before tells of none"
