@@ -16,7 +16,7 @@ from tasks.clients.ray_dashboard import get
 from tasks.context import Context
 from tasks.remote.node_basics import read_basics
 from tasks.rendezvous.etcd import ask_etcd, parse_facts
-from tasks.systems.trying import SILENT, Later, Try, begin_all, not_tried, check_of
+from tasks.systems.trying import SILENT, Later, Try, begin_all, check_of, not_tried
 from tasks.transport.base import Host
 
 KNOCK = """import socket, sys
