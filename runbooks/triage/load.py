@@ -84,6 +84,11 @@ class RuleSet(Frozen):
         return {p: (p not in shown, plan_of(p, texts)) for p, texts in bytes_of.items()}
 
     @cached_property
+    def named(self) -> dict[tuple[str, str], CauseKnowledge]:
+        """Every cause by its family and slug."""
+        return {(k.family, k.slug): k.cause for k in self.causes}
+
+    @cached_property
     def words(self) -> frozenset[bytes]:
         """Every word without which some pattern cannot match."""
         return frozenset(w for _, (_, words, _) in self.plans.values() for part in words for w in part)
