@@ -13,7 +13,7 @@ import pytest
 
 from runbooks.core.refusal import RefusalCode
 from tests.deployments.test_new_runbook import Copy
-from tests.test_contributing import COMMANDS, RECIPES, ROOT
+from tests.test_contributing import COMMANDS, RECIPES, WHOLE
 
 ENGINE = re.compile(r"<!-- engine test -->\n\n`(\S+)`\n\n```python\n(.*?)^```$", re.M | re.S)
 LIMIT, FIRST = "Change a limit", "python -m deployments.runbook_pages"
@@ -97,7 +97,7 @@ def test_a_signature_is_added(copy: Copy, tmp_path: Path) -> None:
 @pytest.mark.parametrize("does", ["what it says", "nothing"])
 def test_an_action_is_tried_through_the_engine(copy: Copy, does: str) -> None:
     """The file as the page prints it passes by the page's command, and fails for an action that says it was done and does nothing."""
-    ((path, text),) = ENGINE.findall((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    ((path, text),) = ENGINE.findall(WHOLE)
     (copy.root / path).unlink()
     (copy.root / path).write_text(text)
     (line,) = (line for line in printed("Add an action") if path in line)
