@@ -96,7 +96,7 @@ def broken_off(run: FlowRun, _now: datetime) -> str:
         mark_pending(str(run.id), [DUE])
     if LOOKED in run.labels:
         return ""
-    if run.state and run.state.is_cancelled() and not _acts(run) and not store.read_input(run.id, TOO_LONG):
+    if run.state and run.state.is_cancelled() and not _action_runs(run) and not store.read_input(run.id, TOO_LONG):
         waited = {"outcome": Outcome.CANCELLED.value} if run.labels.get("outcome") == Outcome.WAITING.value else {}
         store.label(run.id, waited | {LOOKED: "no: it was cancelled before anything was changed"})
         return ""
@@ -114,7 +114,7 @@ def diagnose_again(run: FlowRun) -> str:
     if why_not or not slug:
         store.label(run.id, {LOOKED: f"no: {why_not or 'its runbook is unknown'}"})
         return ""
-    left = "; ".join(f"{a.name}: {left_behind(a)}" for a in _acts(run)) or "nothing had been changed"
+    left = "; ".join(f"{a.name}: {left_behind(a)}" for a in _action_runs(run)) or "nothing had been changed"
     parameters = dict(run.parameters) | {"mode": Mode.DIAGNOSE.value, "trigger": f"{AFTER_CRASH}{run.id} ({left})"}
     again = store.create_run(
         deployment_name(slug),
@@ -129,7 +129,7 @@ def diagnose_again(run: FlowRun) -> str:
     return f"diagnosing {parameters.get('target')} again in run {again.name}"
 
 
-def _acts(run: FlowRun) -> list[FlowRun]:
+def _action_runs(run: FlowRun) -> list[FlowRun]:
     """Its action runs of which a step had begun."""
     return [a for a in store.find_runs([store.ACT_TAG, f"run:{run.id}"]) if began(a)]
 

@@ -40,7 +40,7 @@ def starts(evidence: Evidence, limits: "Limits") -> datetime:
     """From when on a kill is of the time that is asked about."""
     if evidence.since:
         return evidence.since - timedelta(seconds=limits.kill_drift_s)
-    last, reach = _asked(evidence, limits)
+    last, reach = _moment(evidence, limits)
     return last - timedelta(seconds=reach)
 
 
@@ -89,7 +89,7 @@ def others(evidence: Evidence, limits: "Limits") -> tuple[Finding, ...]:
     return tuple(Finding(priority="LOW", category="memory/another-time", issue=x, action=action) for x in lines)
 
 
-def _asked(evidence: Evidence, limits: "Limits") -> tuple[datetime, float]:
+def _moment(evidence: Evidence, limits: "Limits") -> tuple[datetime, float]:
     """The moment that is asked about by hand, and how far from it a kill may be."""
     log = evidence.log.value if isinstance(evidence.log, Known) else None
     last = log.written_at if log and log.written_at else evidence.taken_at
@@ -101,7 +101,7 @@ def _elsewhen(evidence: Evidence, kill: HostOom, limits: "Limits") -> bool:
         return False
     if evidence.since:
         return kill.at < starts(evidence, limits)
-    last, reach = _asked(evidence, limits)
+    last, reach = _moment(evidence, limits)
     before = (last - kill.at).total_seconds()
     if -limits.kill_near_s <= before <= limits.kill_old_s and named(evidence, kill):
         return False
