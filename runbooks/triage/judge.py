@@ -148,7 +148,7 @@ def _weigh(seen: list[Support], show: Shower) -> TriageResult:
 
 
 def _superseded(one: Support, rooted: list[Support]) -> bool:
-    finer = one.known.cause.covered_by
+    finer = one.known.cause.superseded_by
     others = [o for o in rooted if o is not one]
     twins = [o for o in others if o.known.slug == one.known.slug]  # known to two runbooks: the one that sees more, once
     return any(o.known.names.intersection(finer) for o in others) or any(_rank(o) > _rank(one) for o in twins)
