@@ -49,7 +49,7 @@ class SystemCheck(Frozen):
     detail: str = ""
     seconds: float = 0.0
     state: CheckState | None = None  # None: older reports, which know only whether it answered
-    fix: str = ""  # how a fault is put right
+    fix: str = ""  # how to fix it
 
     @property
     def wrong(self) -> bool:
