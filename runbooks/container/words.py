@@ -126,7 +126,7 @@ def deaths(e: Evidence, limits: Limits) -> tuple[datetime, ...]:
     return recent([*at, *ends.values()], e.taken_at, limits.deaths_window_s)
 
 
-def said_dead(e: Evidence, c: ContainerFacts, limits: Limits) -> EngineEvent | None:
+def reported_dead(e: Evidence, c: ContainerFacts, limits: Limits) -> EngineEvent | None:
     """The engine's word on this very death; late if it hung meanwhile. None: it was not told, or is forgotten."""
     host = known(e.host)
     up = host.daemon_started_at if host else None
