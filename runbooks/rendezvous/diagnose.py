@@ -17,7 +17,7 @@ from runbooks.rendezvous.life import known_nodes, life_of
 from runbooks.rendezvous.plans import plans_for
 from runbooks.rendezvous.ports import port_causes
 from runbooks.rendezvous.putback import judge_putback
-from runbooks.rendezvous.runs import judge_run, subject, told_apart
+from runbooks.rendezvous.runs import judge_run, of_backend, subject
 from runbooks.rendezvous.stores import store_causes
 from runbooks.triage.text import meanings
 
@@ -98,7 +98,7 @@ def _runs(evidence: Evidence) -> list[Cause]:
         return []
     chosen = [r for r in evidence.runs.value.second if evidence.run in ("", r.run)]
     found = [(r, c) for r in chosen for c in judge_run(r, life_of(r.run, r.backend, evidence), evidence)]
-    return [told_apart(c, str(r.backend)) if c.subject == subject(r) else c for r, c in found]
+    return [of_backend(c, str(r.backend)) if c.subject == subject(r) else c for r, c in found]
 
 
 def _follows(evidence: Evidence) -> list[Cause]:
