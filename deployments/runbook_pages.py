@@ -1,11 +1,11 @@
-"""Writes again all that is made from runbook.yaml, from the refusals and from the skeleton: `python -m deployments.runbook_pages`.
+"""Writes again all that is made from runbook.yaml, the refusals, the skeleton and an example: `python -m deployments.runbook_pages`.
 
 That is README.md of every runbook folder, the README's table, parts of CONTRIBUTING.md, and prefect.yaml. What a person has to
 say about a runbook as a whole stands in guide.md beside its runbook.yaml and is taken in as it is.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from deployments.cli.new_runbook import skeleton
@@ -16,6 +16,7 @@ from runbooks.core.refusal import RefusalCode
 ROOT = Path(__file__).resolve().parents[1] / "runbooks"
 CONTRIBUTING, README = ROOT.parent / "CONTRIBUTING.md", ROOT.parent / "README.md"
 LANGUAGES = {".py": "python", ".yaml": "yaml"}
+ENGINE_TEST = "tests/flows/test_created_folder.py"  # what CONTRIBUTING.md shows as the test of an action
 EXAMPLE = "read-only-mounts"  # the runbook that CONTRIBUTING.md shows
 MADE = "<!-- made by `python -m deployments.runbook_pages` from runbook.yaml and guide.md: change those -->"
 
@@ -84,10 +85,15 @@ def _cell(text: str) -> str:
 
 
 def contributing(text: str) -> str:
-    """CONTRIBUTING.md with the table of refusal codes and the new runbook as they are now."""
+    """CONTRIBUTING.md with the table of refusal codes, the new runbook and the test of an action as they are now."""
     rows = "\n".join(f"| `{code}` | {_cell(code.row.meaning)} | {_cell(code.row.do)} |" for code in RefusalCode)
-    files = "\n\n".join(f"`{path}`\n\n```{LANGUAGES[Path(path).suffix]}\n{made}```" for path, made in skeleton(EXAMPLE).items())
-    return _between("refusals", f"| code | meaning | what to do |\n|---|---|---|\n{rows}", _between("new runbook", files, text))
+    tried = {ENGINE_TEST: (ROOT.parent / ENGINE_TEST).read_text(encoding="utf-8")}
+    text = _between("engine test", _files(tried), _between("new runbook", _files(skeleton(EXAMPLE)), text))
+    return _between("refusals", f"| code | meaning | what to do |\n|---|---|---|\n{rows}", text)
+
+
+def _files(texts: Mapping[str, str]) -> str:
+    return "\n\n".join(f"`{path}`\n\n```{LANGUAGES[Path(path).suffix]}\n{text}```" for path, text in texts.items())
 
 
 def readme(text: str) -> str:

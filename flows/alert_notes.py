@@ -43,13 +43,13 @@ class Notes:
             self._took(note.key.removeprefix(TOOK), note.value)
             return True
         mark = note.value.partition(" ")[0]
-        counts = note.key.startswith(OVER) and mark in self.over and not self.is_old(mark, said_time(note.value, ENDED))
+        counts = note.key.startswith(OVER) and mark in self.over and not self.is_old(mark, senders_time(note.value, ENDED))
         if counts:
             self.over[mark] = True
         return counts
 
     def _took(self, key: str, text: str) -> None:
-        mark, since = text.partition(" ")[0], said_time(text, SINCE)
+        mark, since = text.partition(" ")[0], senders_time(text, SINCE)
         self.text[key], self.over[mark] = text, False
         if since is not None:
             self.began[mark] = max(since, self.began.get(mark, since))
@@ -101,13 +101,13 @@ def void(notes: list[FlowRunInput], run: FlowRun) -> list[FlowRunInput]:
 
 def note_taken(run: FlowRun, key: str, text: str) -> None:
     """The run takes up one more alert: `text` is its mark, time and name."""
-    store.claim_input(run.id, TOOK + key, text)
+    store.store_input_once(run.id, TOOK + key, text)
 
 
 def note_over(run: FlowRun, mark: str, at: datetime, ended: datetime | None = None) -> None:
     """That alert has ended, and when by its sender's clock."""
     said = f" {ENDED}{ended.isoformat(timespec='milliseconds')}" if ended else ""
-    store.claim_input(run.id, f"{OVER}{mark}-{uuid4().hex[:12]}", f"{mark} {at.isoformat()}{said}")
+    store.store_input_once(run.id, f"{OVER}{mark}-{uuid4().hex[:12]}", f"{mark} {at.isoformat()}{said}")
 
 
 def resolved(run: FlowRun) -> bool:
@@ -121,7 +121,7 @@ def times(text: str) -> tuple[str, datetime] | None:
     return (words[0], datetime.fromisoformat(words[1])) if len(words) >= 2 else None
 
 
-def said_time(text: str, word: str) -> datetime | None:
+def senders_time(text: str, word: str) -> datetime | None:
     """What a label or note says of its sender's clock, right after the time at which it was taken up; None: nothing."""
     third = text.split(" ", 3)[2:3]
     if not third or not third[0].startswith(word):

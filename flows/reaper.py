@@ -70,13 +70,13 @@ def _runs(now: datetime) -> Iterator[FlowRun]:
     yield from store.find_runs([store.RUNBOOK_TAG], states_for(own, (ReaperDuty.BROKEN_OFF,)), ended_since=now - LOOK_BACK)
 
 
-def _act(run: FlowRun, now: datetime) -> str:
+def _action_run(run: FlowRun, now: datetime) -> str:
     """An action run whose process is gone is ended. Its steps are never repeated; the target is looked at again.
 
     First nobody can begin a step of it any more; then it stays open while a step that began may still be at work.
     """
     deliver(run.id)
-    gone = _act_owner_gone(run, now)
+    gone = _owner_gone(run, now)
     if run.state_type is not StateType.SCHEDULED and not gone:
         return ""
     revoke(run, "the reaper found its process gone")
@@ -96,7 +96,7 @@ def _act(run: FlowRun, now: datetime) -> str:
     return f"{run.name}: ended, {left}" if change(run, Crashed(message=why)) or cancel(run, why) else ""
 
 
-def _act_owner_gone(run: FlowRun, now: datetime) -> bool:
+def _owner_gone(run: FlowRun, now: datetime) -> bool:
     """Gone if its process is, or if the runbook run that it belongs to has ended or is not there any more."""
     owner = Owner.from_labels(dict(run.labels))
     if owner is not None and is_gone(owner):
@@ -109,7 +109,7 @@ def _act_owner_gone(run: FlowRun, now: datetime) -> bool:
 
 
 HANDLERS: dict[ReaperDuty, Handler] = {
-    ReaperDuty.ACT: _act,
+    ReaperDuty.ACT: _action_run,
     ReaperDuty.SCHEDULED: reaper_runs.scheduled,
     ReaperDuty.PENDING: reaper_runs.pending,
     ReaperDuty.RUNNING: reaper_runs.running,

@@ -73,7 +73,7 @@ def running(run: FlowRun, now: datetime) -> str:
         if not change(run, Crashed(message=GONE)):
             return ""
         _end_tasks(run, GONE)
-        return f"{run.name}: {GONE}; ended. " + look_again(run)
+        return f"{run.name}: {GONE}; ended. " + diagnose_again(run)
     return _too_long(run, now)
 
 
@@ -86,7 +86,7 @@ def _too_long(run: FlowRun, now: datetime) -> str:
     if now - since(run) < longest(run):
         return ""
     why = f"it has been running for more than {longest(run)}"
-    store.claim_input(run.id, TOO_LONG, why)
+    store.store_input_once(run.id, TOO_LONG, why)
     return f"{run.name}: {why}; cancelled" if change(run, Cancelling(message=why)) else ""
 
 
@@ -123,14 +123,14 @@ def broken_off(run: FlowRun, _now: datetime) -> str:
         mark_pending(str(run.id), [DUE])
     if LOOKED in run.labels:
         return ""
-    if run.state and run.state.is_cancelled() and not _acts(run) and not store.read_input(run.id, TOO_LONG):
+    if run.state and run.state.is_cancelled() and not _action_runs(run) and not store.read_input(run.id, TOO_LONG):
         waited = {"outcome": Outcome.CANCELLED.value} if run.labels.get("outcome") == Outcome.WAITING.value else {}
         store.label(run.id, waited | {LOOKED: "no: it was cancelled before anything was changed"})
         return ""
-    return look_again(run)
+    return diagnose_again(run)
 
 
-def look_again(run: FlowRun) -> str:
+def diagnose_again(run: FlowRun) -> str:
     """Hands the target to a worker for a diagnose run, once per crashed run; that run reports what was left."""
     if LOOKED in run.labels:
         return ""
@@ -141,7 +141,7 @@ def look_again(run: FlowRun) -> str:
     if why_not or not slug:
         store.label(run.id, {LOOKED: f"no: {why_not or 'its runbook is unknown'}"})
         return ""
-    left = "; ".join(f"{a.name}: {left_behind(a)}" for a in _acts(run)) or "nothing had been changed"
+    left = "; ".join(f"{a.name}: {left_behind(a)}" for a in _action_runs(run)) or "nothing had been changed"
     parameters = dict(run.parameters) | {"mode": Mode.DIAGNOSE.value, "trigger": f"{AFTER_CRASH}{run.id} ({left})"}
     again = store.create_run(
         deployment_name(slug),
@@ -156,7 +156,7 @@ def look_again(run: FlowRun) -> str:
     return f"diagnosing {parameters.get('target')} again in run {again.name}"
 
 
-def _acts(run: FlowRun) -> list[FlowRun]:
+def _action_runs(run: FlowRun) -> list[FlowRun]:
     """Its action runs of which a step had begun."""
     return [a for a in store.find_runs([store.ACT_TAG, f"run:{run.id}"]) if began(a)]
 

@@ -40,7 +40,7 @@ class RunbookSpec:
     parts: Callable[[Context], tuple[dict[str, Any], ...]] = one_part
     """Options for each of the things that the target is (a node's containers). One run is about one, a sweep looks at all."""
     reads_on: Callable[[Fleet, Node], bool] | None = None  # where it reads more nodes than its target; None: as `nightly` says
-    bridge: str = ""  # limit (seconds) that one run cannot wait for: an earlier reading that old is looked up
+    lookback: str = ""  # limit (seconds) that one run cannot wait for: an earlier reading that old is looked up
     window: str = ""  # limit (seconds): in a sweep what happened since the last one, and at least so long ago, is news
     targets: Callable[[Fleet], tuple[str, ...]] = no_others  # what a run can be about besides a node
     nightly_targets: Callable[[Fleet], tuple[str, ...]] = no_others  # those of them that the nightly looks at

@@ -100,13 +100,13 @@ def _containers(context: Context) -> tuple[dict[str, Any], ...]:
 
 
 SPECIAL: dict[str, dict[str, Any]] = {  # RunbookSpec's optional fields, and the order in which the nightly runs them
-    "zombie-gpu": {"bridge": "idle_s"},
+    "zombie-gpu": {"lookback": "idle_s"},
     "container-death": {"nightly": _has_containers, "parts": _containers},
     "ray-job": {"nightly": _reaches_ray, "reads_on": _is_of_ray},
     "checkpoint-fallback": {"nightly": _has_checkpoints},
     "memory-pressure": {"window": "kill_old_s"},
     "data-check": {"nightly": _has_data, "parts": _data_sets},
-    "host-limits": {"bridge": "refused_old_s"},
+    "host-limits": {"lookback": "refused_old_s"},
     "stale-rendezvous": {
         "nightly": _asks_for_rendezvous,
         "reads_on": _meets_others,

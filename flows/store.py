@@ -164,7 +164,7 @@ def read_input(run_id: UUID | str, key: str) -> str | None:
         raise
 
 
-def claim_input(run_id: UUID | str, key: str, value: str, patience_s: float = PATIENCE_S) -> str:
+def store_input_once(run_id: UUID | str, key: str, value: str, patience_s: float = PATIENCE_S) -> str:
     """Stores an input that is not there yet. Returns what is stored: `value`, or what another asker stored first."""
     try:
         ask(lambda c: c.create_flow_run_input(UUID(str(run_id)), key, value), patience_s)

@@ -89,12 +89,12 @@ def _ui(below: str) -> _Ui:
     with _LOCK:
         at, known = _KNOWN.get(key, (0.0, _Ui("", False)))
         if key not in _KNOWN or time.monotonic() - at > KEPT_S:
-            known = _said(*key)
+            known = _found(*key)
             _KNOWN[key] = (time.monotonic(), known)
     return known
 
 
-def _said(api: str, below: str) -> _Ui:
+def _found(api: str, below: str) -> _Ui:
     parts = urlsplit(api)
     for place in dict.fromkeys((api, f"{parts.scheme}://{parts.netloc}{below}")):
         try:

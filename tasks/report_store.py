@@ -173,13 +173,13 @@ def latest(folder: Path | str, runbook: str, target: str) -> dict[str, Any] | No
 
 
 def earlier_evidence(
-    folder: Path | str, runbook: str, target: str, bridge_s: float, now: datetime
+    folder: Path | str, runbook: str, target: str, lookback_s: float, now: datetime
 ) -> dict[str, Any] | None:
-    """The earlier report (whole, as JSON data) to bridge a limit of `bridge_s` with: the newest one at least that old.
+    """The earlier report (whole, as JSON data) to bridge a limit of `lookback_s` with: the newest one at least that old.
 
     Where none is that old, the oldest there is. A report from the future (clock set back) is not used. 0 asks for none.
     """
-    if bridge_s <= 0:
+    if lookback_s <= 0:
         return None
     best = None
     for report in history(folder, runbook, target):
@@ -187,7 +187,7 @@ def earlier_evidence(
         if age is None or age < 0 or not report.get("evidence"):
             continue
         best = report
-        if age >= bridge_s:
+        if age >= lookback_s:
             break
     return best
 

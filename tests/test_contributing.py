@@ -14,7 +14,8 @@ from runbooks.core.refusal import Refusal, RefusalCode
 from runbooks.core.report import ActionRecord, Report
 
 ROOT = Path(__file__).parents[1]
-PAGE = re.sub(r"<!-- (new runbook) -->.*?<!-- end of \1 -->", "", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), flags=re.S)
+WHOLE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+PAGE = re.sub(r"<!-- (new runbook|engine test) -->.*?<!-- end of \1 -->", "", WHOLE, flags=re.S)
 RECIPES = dict(re.findall(r"^### (.+?)\n(.*?)(?=^##|\Z)", PAGE.partition("## Recipes")[2].partition("<!-- refusals -->")[0], re.M | re.S))
 SPAN = re.compile(r"`([^`\n]+)`")
 ROOMS = ("runbooks", "tasks", "flows", "deployments", "tests")

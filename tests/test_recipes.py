@@ -13,8 +13,9 @@ import pytest
 
 from runbooks.core.refusal import RefusalCode
 from tests.deployments.test_new_runbook import Copy
-from tests.test_contributing import COMMANDS, RECIPES
+from tests.test_contributing import COMMANDS, RECIPES, WHOLE
 
+ENGINE = re.compile(r"<!-- engine test -->\n\n`(\S+)`\n\n```python\n(.*?)^```$", re.M | re.S)
 LIMIT, FIRST = "Change a limit", "python -m deployments.runbook_pages"
 HOLDS = "clock_confirmed_s: {value: 5, unit: s, source: "  # of the runbook that the page takes as its example
 MENDED = [(r, line) for r in RECIPES for line in COMMANDS.findall(RECIPES[r]) if "pytest" in line and r != "Add a runbook"]
@@ -91,6 +92,25 @@ def test_a_signature_is_added(copy: Copy, tmp_path: Path) -> None:
     held = copy.do(proofs.replace(" tests/corpus tests/runbooks/host", ""))  # what is left out judges other texts, for minutes
     knowledge.write_text(was)
     assert held.returncode == 0, held.stdout[-3000:]
+
+
+@pytest.mark.parametrize("does", ["what it says", "nothing"])
+def test_an_action_is_tried_through_the_engine(copy: Copy, does: str) -> None:
+    """The file as the page prints it passes by the page's command, and fails for an action that says it was done and does nothing."""
+    ((path, text),) = ENGINE.findall(WHOLE)
+    (copy.root / path).unlink()
+    (copy.root / path).write_text(text)
+    (line,) = (line for line in printed("Add an action") if path in line)
+    action = copy.root / "tasks/checkpoint/act_node.py"
+    was = action.read_text(encoding="utf-8")
+    works = 'return _result(act_on_node(context, a.node, {**a.plain(), "do": "mkdir"}))'
+    assert was.count(works) == 1
+    if does == "nothing":
+        action.write_text(was.replace(works, 'return ActionResult(said=("created",))'))
+    done = copy.do(line)
+    action.write_text(was)
+    how = (0, "1 passed") if does != "nothing" else (1, "assert 'not-fixed' == 'fixed'")
+    assert (done.returncode, how[1] in done.stdout) == (how[0], True), done.stdout[-3000:]
 
 
 @pytest.mark.parametrize(("recipe", "line"), MENDED)

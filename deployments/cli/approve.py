@@ -53,7 +53,7 @@ def _decide(ns: argparse.Namespace, decision: str) -> int:
     run_id = _waiting_run(ns.run)
     choice = _choice(run_id, decision, ns.choice, ns.why)
     ready()  # a worker is to carry on
-    code = ns.code or _asked_code(run_id, decision)
+    code = ns.code or _approver_code(run_id, decision)
     _answer(run_id, decision, ns.who.strip() or who_types(), ns.why, choice, code)
     if ns.wait:
         follow(run_id, ns.json, or_asks=True)
@@ -99,7 +99,7 @@ def who_types() -> str:
         return f"user {os.getuid()} of this machine"
 
 
-def _asked_code(run_id: str, decision: str) -> str:
+def _approver_code(run_id: str, decision: str) -> str:
     """The approver code, asked for where the run's policy wants one. The engine checks it."""
     from flows import store
     from flows.engine.approval import CODES

@@ -57,7 +57,7 @@ def cmd_bundle(ns: Namespace) -> int:
     if ns.json:
         print(json.dumps({"bundle": str(place), "bytes": size, **contents}, indent=1))
     else:
-        print(_said(place, size, pieces, read))
+        print(_summary(place, size, pieces, read))
     return 0 if read else 3
 
 
@@ -194,7 +194,7 @@ def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
     tar.addfile(info, io.BytesIO(data))
 
 
-def _said(place: Path, size: int, pieces: "list[Piece]", read: int) -> str:
+def _summary(place: Path, size: int, pieces: "list[Piece]", read: int) -> str:
     missing = [f"  {p.name}: {one_line(p.problem, 150)}" for p in pieces if p.problem and not p.text]
     rows = [f"{place} ({size / 1024:.0f} KiB, {sum(bool(p.text) for p in pieces)} files)"]
     if not read:

@@ -14,7 +14,7 @@ from deployments.cli.terminal import seen
 from runbooks.core.clean import one_line
 from runbooks.core.outcome import Outcome, Severity
 from runbooks.core.show import Markdown
-from runbooks.core.unmark import INDENT, PagePart, PartKind, Words, blocks, columns, plain, said
+from runbooks.core.unmark import INDENT, PagePart, PartKind, Words, blocks, columns, plain, text_of
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -133,7 +133,7 @@ def _page(page: Markdown, first: str) -> "Iterator[Text]":
 
 
 def _belongs(block: PagePart, last: PagePart) -> bool:
-    leads = last.kind is PartKind.TEXT and said(last.words).endswith(":") and block.kind is not PartKind.TEXT
+    leads = last.kind is PartKind.TEXT and text_of(last.words).endswith(":") and block.kind is not PartKind.TEXT
     return last.kind is PartKind.HEADING or leads
 
 
@@ -143,7 +143,7 @@ def _block(block: PagePart, bold: str) -> "Iterator[Text]":
     elif block.kind is PartKind.TABLE:
         yield from _table([[_styled(cell, "") for cell in row] for row in block.rows], True)
     elif block.kind is PartKind.HEADING:
-        words = said(block.words)
+        words = text_of(block.words)
         yield from _wrapped(_text((words, _HEADINGS.get(words, "bold" if block.level != 2 else "bold cyan"))), _prose())
     elif block.kind is PartKind.ITEM:
         yield from _wrapped(_text((f"{'  ' * block.level}- ", "")) + _styled(block.words, "", bold), _prose(), 2 * block.level + 2)

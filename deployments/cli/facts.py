@@ -36,7 +36,7 @@ def outcome_named(text: object) -> Outcome | None:
         return None
 
 
-def tell_fault(fault: str) -> int:
+def report_fault(fault: str) -> int:
     """Names the file of a fault of ours, after all else that the run has to say. Returns the exit code."""
     print(f"gpu-runbooks: {fault}", file=sys.stderr, flush=True)
     return FAULT

@@ -3,12 +3,12 @@
 import itertools
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from deployments.cli.ansible_groups import Groups
 from deployments.errors import CommandError
-from runbooks.core.config import ConfigError, yaml_data
+from runbooks.core.config import ConfigError, loader_of, yaml_data
 from runbooks.core.config_errors import kind
 from runbooks.core.whole_number import whole_number
 
@@ -44,7 +44,7 @@ def _vaulted(_text: str) -> Vaulted:
     return Vaulted()
 
 
-TAGS: dict[str, Callable[[str], Any]] = {"!vault": _vaulted, "!vault-encrypted": _vaulted, "!unsafe": str}
+LOADER = loader_of({"!vault": _vaulted, "!vault-encrypted": _vaulted, "!unsafe": str})
 VAULT = "$ANSIBLE_VAULT;"
 
 
@@ -142,7 +142,7 @@ def _read_ini(text: str, groups: Groups, found: "Imported") -> None:
 
 def _read_yaml(text: str, groups: Groups, found: "Imported") -> None:
     try:
-        data = yaml_data(text, NONE, TAGS)
+        data = yaml_data(text, NONE, LOADER)
     except ConfigError as e:
         raise CommandError(str(e)) from e
     todo = [(str(name), body, str(name)) for name, body in _mapping(data, "the file", "it starts with a group, `all:`").items()]

@@ -101,7 +101,7 @@ def cmd_run_no_server(ns: Namespace) -> int:
     """Reads, judges and reports; refuses any mode that could change something."""
     if ns.mode != "diagnose":
         raise CommandError(f"--no-server only diagnoses; --mode {ns.mode} needs the server (leave out --no-server)")
-    from deployments.cli.facts import tell_fault
+    from deployments.cli.facts import report_fault
     from deployments.cli.missing_secrets import check_secrets
     from deployments.cli.run_offline import run_offline
     from deployments.cli.run_options import check_options, parse_options
@@ -121,7 +121,7 @@ def cmd_run_no_server(ns: Namespace) -> int:
     check_place(folder, fleet)
     report, fault = run_offline(spec, fleet, target, folder, options=check_options(ns.runbook, parse_options(ns.option)))
     code = finish(report, folder, fleet.reports.keep, ns.json)
-    return tell_fault(fault) if fault else code
+    return report_fault(fault) if fault else code
 
 
 def own_reports(folder: str) -> Path:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from runbooks.notify.config import Notifications
 
 MOST = 8  # names in a line
-_TOLD: set[str] = set()
+_WARNED: set[str] = set()
 
 
 class Missing(NamedTuple):
@@ -28,7 +28,7 @@ class Missing(NamedTuple):
         return f"{self.need.field}: {self.why}"
 
 
-class Looked(NamedTuple):
+class FoundSecrets(NamedTuple):
     """What the server's list of Secret blocks says of the names in a file."""
 
     missing: tuple[Missing, ...] = ()
@@ -59,48 +59,48 @@ def _check(wanted: Sequence["NeededSecret"], path: str | None, model: "type[Flee
     from flows.config import read_text
     from runbooks.core.config import ConfigError, parse_yaml
 
-    found = look(wanted)
-    _tell(wanted, found._replace(missing=tuple(m for m in found.missing if not m.need.block)))
+    found = find_missing(wanted)
+    _warn(wanted, found._replace(missing=tuple(m for m in found.missing if not m.need.block)))
     wrong = [m for m in found.missing if m.need.block]
     if wrong and path:
         parse_yaml(read_text(path), model, path, lambda _: [(m.need.at, m.why) for m in wrong])  # names the line, and raises
         raise ConfigError("\n".join(m.says for m in wrong))  # the file is another one by now
 
 
-def tell_missing(fleet: "Fleet") -> None:
+def warn_missing(fleet: "Fleet") -> None:
     """The same on stderr for a command by which the missing block can be stored: it goes on."""
     from deployments.cli.needed_secrets import needs
 
     wanted = needs(fleet)
-    _tell(wanted, look(wanted))
+    _warn(wanted, find_missing(wanted))
 
 
-def look(wanted: Sequence["NeededSecret"]) -> Looked:
+def find_missing(wanted: Sequence["NeededSecret"]) -> FoundSecrets:
     """Each that no block is there for. Starts nothing, reads no value.
 
     What may also be a variable is told only where a block of almost its name belongs to nobody: it may be set for workers alone.
     """
     wanted = [n for n in wanted if not n.variable]
     if not wanted:
-        return Looked()
+        return FoundSecrets()
     blocks = _blocks()
     if isinstance(blocks, str):
-        return Looked(unasked=blocks)
+        return FoundSecrets(unasked=blocks)
     spare = [b for b in blocks if b not in {n.in_block for n in wanted}]
-    told = (Missing(n, _told(n, blocks, spare)) for n in wanted if n.in_block not in blocks)
-    return Looked(tuple(missing for missing in told if missing.why))
+    told = (Missing(n, _why_missing(n, blocks, spare)) for n in wanted if n.in_block not in blocks)
+    return FoundSecrets(tuple(missing for missing in told if missing.why))
 
 
-def _tell(wanted: Sequence["NeededSecret"], found: Looked) -> None:
+def _warn(wanted: Sequence["NeededSecret"], found: FoundSecrets) -> None:
     lines = [f"warning: {missing.says}" for missing in found.missing]
     only_blocks = list(dict.fromkeys(n.in_block for n in wanted if n.block))
     if found.unasked and only_blocks:
         more = f" and {len(only_blocks) - MOST} more" if len(only_blocks) > MOST else ""
         lines.append(f"not checked: whether there are Prefect Secret blocks {', '.join(only_blocks[:MOST])}{more}: {found.unasked}")
     for line in lines:
-        if line not in _TOLD:
+        if line not in _WARNED:
             print(line, file=sys.stderr, flush=True)
-        _TOLD.add(line)
+        _WARNED.add(line)
 
 
 def _blocks() -> tuple[str, ...] | str:
@@ -119,7 +119,7 @@ def _blocks() -> tuple[str, ...] | str:
         return f"the Prefect server {in_words(e) or f'does not list them ({type(e).__name__})'}"
 
 
-def _told(need: "NeededSecret", blocks: tuple[str, ...], spare: list[str]) -> str:
+def _why_missing(need: "NeededSecret", blocks: tuple[str, ...], spare: list[str]) -> str:
     from runbooks.core.names import nearest, there_are
 
     if need.block:

@@ -39,7 +39,7 @@ def cmd_new_runbook(ns: argparse.Namespace) -> int:
     lines = [(f"{name}:{n}", line) for name, text in texts.items() for n, line in enumerate(text.splitlines(), 1)]
     todo = [f"{place}: {line.partition(TODO)[2]}" for place, line in lines if TODO in line]
     facts = {"runbook": ns.name, "checkout": str(root), "files": list(texts), "made": made, "todo": todo, "next": following(ns.name)}
-    print(json.dumps(facts, indent=1) if ns.json else "\n".join(_said(root, facts)))
+    print(json.dumps(facts, indent=1) if ns.json else "\n".join(_lines(root, facts)))
     return 0
 
 
@@ -131,7 +131,7 @@ def _undo(root: Path, written: list[Path], pages: dict[Path, bytes]) -> None:
         path.write_bytes(text)
 
 
-def _said(root: Path, facts: dict[str, Any]) -> Iterator[str]:
+def _lines(root: Path, facts: dict[str, Any]) -> Iterator[str]:
     heads = {
         "files": f"Wrote a runbook that works into {root}:", "made": "Made from these files:",
         "todo": "It judges something small. To do before others run it:", "next": "Next:",

@@ -53,7 +53,7 @@ def main(args: list[str] | None = None) -> int:
     if place is None:
         names = there_are(saved.rendezvous, [r.name for r in fleet.rendezvous])
         return _say(ns, f"the fleet file has no rendezvous {saved.rendezvous!r}; {names}", 2)
-    seen = _look(ns, fleet, place)
+    seen = _diagnose(ns, fleet, place)
     if not seen.plans:
         code = 0 if seen.state is not State.CANNOT_TELL else 4 if seen.causes else 3
         return _say(ns, ("refused: " if code == 4 else "") + seen.headline, code)
@@ -63,7 +63,7 @@ def main(args: list[str] | None = None) -> int:
     return _through_the_engine(ns, place, seen.plans[0].digest)
 
 
-def _look(ns: argparse.Namespace, fleet: "Fleet", place: "Rendezvous") -> "Diagnosis":
+def _diagnose(ns: argparse.Namespace, fleet: "Fleet", place: "Rendezvous") -> "Diagnosis":
     """What the engine is going to see, without it."""
     from deployments.cli.run_offline import run_offline
     from deployments.paths import absolute

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from deployments.cli.console import brief
 from deployments.cli.display import show_lines, show_outcome, show_page
-from deployments.cli.facts import facts_of, outcome_named, tell_fault
+from deployments.cli.facts import facts_of, outcome_named, report_fault
 from deployments.cli.follow import follow
 from deployments.cli.missing_secrets import check_secrets
 from deployments.cli.reading_line import ReadingLine
@@ -155,7 +155,7 @@ def finish(ns: argparse.Namespace, facts: dict[str, Any]) -> int:
         said = f"run {facts['run']} ended as {facts['state']} without a report: {facts['message']}"
         print(f"gpu-runbooks: {said}", file=sys.stderr, flush=True)
     if fault:
-        return tell_fault(fault)
+        return report_fault(fault)
     return outcome.exit_code if outcome else 3
 
 

@@ -31,7 +31,7 @@ def run_offline(
     started = utc_now()
     with HostPool() as pool:
         context = about_one(spec, context_of(spec, fleet, target, folder, pool, options))
-        evidence, diagnosis, fault = _look(spec, context)
+        evidence, diagnosis, fault = _observe(spec, context)
         notes = tuple(pool.notes)
     said = (Event(at=started, what=f"read {target}"), Event(at=utc_now(), what=diagnosis.headline))
     report = report_of(
@@ -49,7 +49,7 @@ def run_offline(
     return report, fault
 
 
-def _look(spec: RunbookSpec, context: Context) -> tuple[Any, Diagnosis, str]:
+def _observe(spec: RunbookSpec, context: Context) -> tuple[Any, Diagnosis, str]:
     """Evidence (None: nothing was read), judgment, and what is said of a fault of ours."""
     try:
         return *observe(spec, context), ""

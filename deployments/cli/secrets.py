@@ -23,7 +23,7 @@ LARGEST = 64 << 10
 
 def cmd_secrets(ns: argparse.Namespace) -> int:
     """`gpu-runbooks secrets`: 0 if nothing is missing at the end, else 1."""
-    from deployments.cli.missing_secrets import tell_missing
+    from deployments.cli.missing_secrets import warn_missing
     from deployments.cli.run import ready
     from flows.config import load_fleet
     from flows.notify.notify_file import load_notifications
@@ -40,7 +40,7 @@ def cmd_secrets(ns: argparse.Namespace) -> int:
         store_value(need, _ask(need))
         print(f"stored as Prefect Secret {need.in_block}", file=sys.stderr)
         return 0
-    tell_missing(fleet)
+    warn_missing(fleet)
     rows = _either([(n, place_of(n)) for n in wanted])
     if ns.json:
         print(json.dumps([n.model_dump() | {"found": place} for n, place in rows], indent=1))

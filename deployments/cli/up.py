@@ -8,7 +8,7 @@ import sys
 import time
 
 from deployments.cli.login import login_lines
-from deployments.cli.missing_secrets import tell_missing
+from deployments.cli.missing_secrets import warn_missing
 from deployments.contact import shown
 from deployments.gateway.local import start_beside
 from deployments.gateway.settings import token_file
@@ -64,7 +64,7 @@ def cmd_up(ns: argparse.Namespace) -> int:
     if fleet:
         from flows.config import load_fleet
 
-        tell_missing(load_fleet(fleet))
+        warn_missing(load_fleet(fleet))
     if state is None:
         from deployments.register import register_all
 

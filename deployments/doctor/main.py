@@ -147,12 +147,12 @@ def _keys(files: Iterator[Path]) -> Iterator[Check]:
 
 def _secrets(ns: Namespace) -> Iterator[Check]:
     """Every Prefect Secret block that the fleet file names, where the server answers."""
-    from deployments.cli.missing_secrets import look
+    from deployments.cli.missing_secrets import find_missing
     from deployments.cli.needed_secrets import needs
     from flows.config import load_fleet
 
     with suppress(ConfigError):  # told by the check of the fleet file
-        for missing in look(needs(load_fleet(ns.fleet))).missing if ns.server_answers else ():
+        for missing in find_missing(needs(load_fleet(ns.fleet))).missing if ns.server_answers else ():
             fix = f"correct the name in the fleet file, or store it: gpu-runbooks secrets --set {missing.need.name}"
             yield Check("secret", "FAULT" if missing.need.block else "note", missing.says, fix)
 

@@ -19,7 +19,7 @@ def check_people(ns: Namespace) -> "Iterator[Check]":
     yield from _notifications(answers)
     yield from _approvers(ns)
     if answers:
-        yield from _not_told()
+        yield from _failed_messages()
 
 
 def _notifications(server: bool) -> "Iterator[Check]":
@@ -77,7 +77,7 @@ def _approvers(ns: Namespace) -> "Iterator[Check]":
         yield Check("approvers", "note", "none in the policy: names in approvals are as typed")
 
 
-def _not_told() -> "Iterator[Check]":
+def _failed_messages() -> "Iterator[Check]":
     from deployments.doctor.check import Check
     from flows import store
     from flows.notify.outbox import FAILED, PROBLEM

@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
 from deployments.gateway.alerts_route import alerts_router
-from deployments.gateway.prefect_look import PrefectLook
+from deployments.gateway.prefect_status import PrefectStatus
 from deployments.gateway.self_metrics import SelfHealth
 from deployments.gateway.service import Service
 from deployments.gateway.settings import GatewaySettings
@@ -46,7 +46,7 @@ def create_app(settings: GatewaySettings, service: Service | None = None) -> Fas
 
 
 def _add_pages(app: FastAPI, service: Service) -> None:
-    prefect = PrefectLook()
+    prefect = PrefectStatus()
 
     @app.get("/healthz")
     async def healthz() -> JSONResponse:

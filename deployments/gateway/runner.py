@@ -49,7 +49,7 @@ class Runner:
             if process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError("the warm process did not start; see the lines above")
             time.sleep(0.02)
-        threading.Thread(target=self._look_after, name="zygote's health", daemon=True).start()
+        threading.Thread(target=self._supervise, name="zygote's health", daemon=True).start()
 
     @property
     def able(self) -> bool:
@@ -159,7 +159,7 @@ class Runner:
         if not self._closing:
             self._spawn()
 
-    def _look_after(self) -> None:
+    def _supervise(self) -> None:
         """Ends a zygote that hangs (another one is started then); without one for some time, the queue is for the workers."""
         while not self._closing:
             time.sleep(LOOK_EVERY_S)

@@ -77,7 +77,7 @@ class Service:
         files = self.files.now()
         rows = wanted(alert, files.alerts)
         if not rows:
-            return [self._tell(alert, AlertAnswer(alert=alert.name, outcome=NotStarted.UNMAPPED))]
+            return [self._report(alert, AlertAnswer(alert=alert.name, outcome=NotStarted.UNMAPPED))]
         return [self._row(alert, row, files, now) for row in rows]
 
     def _row(self, alert: Alert, row: WantedRun | Unusable, files: Files, now: datetime | None) -> AlertAnswer:
@@ -97,7 +97,7 @@ class Service:
     def _unusable(self, alert: Alert, rule: str, why: str) -> AlertAnswer:
         """Nothing was ever started for it, so there is nothing that its end could change."""
         outcome = NotStarted.UNUSABLE.value if alert.status is Status.FIRING else AlertOutcome.NOTHING.value
-        return self._tell(alert, AlertAnswer(alert=alert.name, outcome=outcome, rule=rule, why=why))
+        return self._report(alert, AlertAnswer(alert=alert.name, outcome=outcome, rule=rule, why=why))
 
     def _place(self, alert: Alert, row: WantedRun, files: Files, now: datetime) -> AlertAnswer:
         firing = alert.status is Status.FIRING
@@ -115,7 +115,7 @@ class Service:
         answer = _answer(alert, row, mode, placed, common)
         if firing:
             self._remember((alert.key, row.rule), answer)
-        return self._tell(alert, answer)
+        return self._report(alert, answer)
 
     def _start(self, alert: Alert, row: WantedRun, mode: Mode, files: Files, now: datetime, common: str) -> AlertStart:
         clean = installation_redactor().text
@@ -164,7 +164,7 @@ class Service:
         while len(self._known) > REMEMBERED:
             self._known.popitem(last=False)
 
-    def _tell(self, alert: Alert, answer: AlertAnswer) -> AlertAnswer:
+    def _report(self, alert: Alert, answer: AlertAnswer) -> AlertAnswer:
         """Counts it, logs one line, and emits one event."""
         self.metrics.alerts.labels(alert.source.value, str(answer.outcome)).inc()
         self.metrics.last.set_to_current_time()

@@ -30,12 +30,12 @@ def one_end() -> Iterator[None]:
     before = {s: signal.signal(s, _break_off) for s in ends}
     before |= {signal.SIGALRM: signal.signal(signal.SIGALRM, _again)}
     if by_parent:
-        _told_of_parents_death(signal.SIGHUP)
+        _signalled_at_parents_death(signal.SIGHUP)
     try:
         yield
     finally:
         if by_parent:
-            _told_of_parents_death(0)
+            _signalled_at_parents_death(0)
         signal.setitimer(signal.ITIMER_REAL, 0)
         for s, handler in before.items():
             signal.signal(s, handler)
@@ -79,7 +79,7 @@ def _to_nobody() -> None:
     os.close(nowhere)
 
 
-def _told_of_parents_death(number: int) -> None:
+def _signalled_at_parents_death(number: int) -> None:
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
 
 

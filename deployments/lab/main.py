@@ -55,13 +55,13 @@ def _list(ns: argparse.Namespace) -> int:
 
 def _rehearse(ns: argparse.Namespace, scene: Scene) -> int:
     with redirect_stdout(sys.stderr) if ns.json else nullcontext():
-        told = _told(ns, scene)
+        told = _stepwise(ns, scene)
     if ns.json:
         print(json.dumps(told, indent=1))
     return 0 if told["last"]["outcome"] == ("fixed" if told["decision"] == "approve" else "rejected") else 1
 
 
-def _told(ns: argparse.Namespace, scene: Scene) -> dict[str, Any]:
+def _stepwise(ns: argparse.Namespace, scene: Scene) -> dict[str, Any]:
     """The four steps, each on a screen."""
     from deployments.cli.show import refusals_of
 

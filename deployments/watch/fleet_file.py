@@ -18,9 +18,9 @@ class FleetFile:
 
     def __init__(self, path: str | None) -> None:
         self._path = path or os.environ.get("GPU_RUNBOOKS_FLEET")
-        self._mark, self._ask_at = self._look(), 0.0
+        self._mark, self._ask_at = self._stat(), 0.0
 
-    def _look(self) -> tuple[int, ...]:
+    def _stat(self) -> tuple[int, ...]:
         """What changes when the file does; () when it is not there."""
         try:
             found = Path(self._path).stat() if self._path else None
@@ -33,7 +33,7 @@ class FleetFile:
         if time.monotonic() < self._ask_at:
             return None
         self._ask_at = time.monotonic() + EVERY_S
-        mark = self._look()
+        mark = self._stat()
         if not mark or mark == self._mark:
             return None
         self._mark = mark

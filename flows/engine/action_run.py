@@ -123,15 +123,15 @@ def _one(session: Session, i: int, step: Step) -> tuple[str, str]:
         _still_allowed(session)
         session.timeline.reached("step-begins", f"{step.kind} on {step.owner}")
     except Exception as e:
-        return "refused", _not_begun(session, step, e)
+        return "refused", _why_not_started(session, step, e)
     try:
         deadline_s = action.deadline_s(step, session.context)
         begun = begin(act_run, i, session.lock.token, step.kind, deadline_s)
     except ActionRefused as e:
-        return "refused", _not_begun(session, step, e)
+        return "refused", _why_not_started(session, step, e)
     except Exception as e:  # it may stand there as begun: it is not
         record(act_run, i, WITHDRAWN, store.PATIENCE_S)
-        return "refused", _not_begun(session, step, e)
+        return "refused", _why_not_started(session, step, e)
     with uninterrupted():
         session.timeline.passed("step-begun")
         try:
@@ -139,7 +139,7 @@ def _one(session: Session, i: int, step: Step) -> tuple[str, str]:
             begun.check()
         except Exception as e:
             record(act_run, i, WITHDRAWN, store.PATIENCE_S)
-            return "refused", _not_begun(session, step, e)
+            return "refused", _why_not_started(session, step, e)
         how, said, end = step_done(step, lambda: _do(session, step, time.monotonic() + deadline_s))
         session.rows[i] = end
         session.timeline.passed("step-acted")
@@ -148,7 +148,7 @@ def _one(session: Session, i: int, step: Step) -> tuple[str, str]:
     return how, said
 
 
-def _not_begun(session: Session, step: Step, error: Exception) -> str:
+def _why_not_started(session: Session, step: Step, error: Exception) -> str:
     """Why a step was not begun, in words; and, with its code, for the report."""
     if isinstance(error, ActionRefused):
         code, said = error.code, f"{step.kind} refused: {error}"
@@ -175,9 +175,9 @@ def _do(session: Session, step: Step, ends: float) -> tuple[str, str, str]:
     acting = session.context.acting
     context = replace(session.context, acting=acting.model_copy(update={"ends": ends}) if acting else None)
     try:
-        said = ACTIONS[step.kind].act(step, context).said
+        said = ACTIONS[step.kind].do(step, context).said
     except ActionRefused as e:
-        return "refused", _not_begun(session, step, e), "refused"
+        return "refused", _why_not_started(session, step, e), "refused"
     except TransportError as e:
         return "failed", f"{step.kind}: {e}", RUNS_ON if may_run_on(e) else "failed"
     except Exception as e:

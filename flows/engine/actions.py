@@ -70,7 +70,7 @@ class Action:
     time-outs of all its commands and reads together, each of which ends on the node by itself.
     """
 
-    act: Callable[[Step, Context], ActionResult]
+    do: Callable[[Step, Context], ActionResult]
     proves: bool = False  # it is the proof that an earlier step of its plan helped: where it fails, nothing is fixed
     within_s: float | Deadline = UNKNOWN_S
     wait_s: Callable[[Step, Context], tuple[float, str]] | None = None  # (seconds to wait before it begins, why)

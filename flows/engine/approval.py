@@ -127,8 +127,8 @@ def ask(
     model = approval_model(choices(gate.plans))
     expires = server_now() + timedelta(seconds=gate.approval_ttl_s)
     store.label(run_id, {EXPIRES: expires.isoformat(), CODES: codes_wanted(gate.plans, approvers)})
-    store.claim_input(run_id, plans_key(key), json.dumps([p.model_dump(mode="json") for p in gate.plans]))
-    store.claim_input(run_id, question_key(key), json.dumps(question or form))
+    store.store_input_once(run_id, plans_key(key), json.dumps([p.model_dump(mode="json") for p in gate.plans]))
+    store.store_input_once(run_id, question_key(key), json.dumps(question or form))
     _suspend(run_id, key, create_v2_schema(model.__name__, model_base=model), form, gate.plans)
 
 
@@ -140,8 +140,8 @@ def _suspend(run_id: str, key: str, schema: dict[str, Any], form: Markdown, plan
     asking.state_details.run_input_keyset = rows
     stands = _suspended(run_id, asking)
     name_waiting(run_id, plans)  # before the form: nobody can answer yet, and so the run cannot go on meanwhile
-    store.claim_input(run_id, rows["schema"], json.dumps(schema))
-    store.claim_input(run_id, rows["description"], json.dumps(form))
+    store.store_input_once(run_id, rows["schema"], json.dumps(schema))
+    store.store_input_once(run_id, rows["description"], json.dumps(form))
     mark_flow_run_suspension_requested(UUID(run_id), stands)
     raise Pause(state=stands)
 
@@ -192,7 +192,7 @@ def _answer_at(run_id: str, key: str) -> dict[str, Any] | None:
 def _held(run_id: str, key: str, frozen: str) -> str:
     """Why the approval under `key` is none: a freeze was there when it was first looked at. "" if there was none."""
     row = f"held-{key}"
-    return store.claim_input(run_id, row, frozen) if frozen else store.read_input(run_id, row) or ""
+    return store.store_input_once(run_id, row, frozen) if frozen else store.read_input(run_id, row) or ""
 
 
 def was_asked(run_id: str) -> bool:

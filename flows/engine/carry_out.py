@@ -49,7 +49,7 @@ def carry_out(run: Run, plan: Plan) -> tuple[Outcome | None, Diagnosis]:
             return None, again
         said = take_budget_token(run.fleet, run.policy, run.context.target, locks[0].act_run, _machine(run, locks))
         run.record.timeline.reached("budgeted", said)
-        return _act(run, plan, locks, again), again
+        return _run_plan(run, plan, locks, again), again
     finally:
         release(locks, "not needed")
 
@@ -117,7 +117,7 @@ class PlanRun:
         return [self.records[owner] for owner in self.started if owner in self.records]
 
 
-def _act(run: Run, plan: Plan, locks: tuple[Lock, ...], before: Diagnosis) -> Outcome:
+def _run_plan(run: Run, plan: Plan, locks: tuple[Lock, ...], before: Diagnosis) -> Outcome:
     run.record.chosen = plan
     run.record.timeline.reached("acting", f"acting: {plan.name}")
     work = PlanRun(run, plan, locks)

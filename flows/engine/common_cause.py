@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def check_common_cause(run: "Run", diagnosis: Diagnosis) -> str:
-    """A sentence naming the common cause and the targets, or "" if this is not a storm."""
+    """A sentence naming the common cause and the targets, or "" if there is none."""
     mine, now, limits = {c.slug for c in diagnosis.wrong}, server_now(), run.policy.storm
     seen = {cause: [(now, run.context.target)] for cause in mine}
     for other in store.find_runs([store.RUNBOOK_TAG], since=now - timedelta(seconds=limits.window_s)):

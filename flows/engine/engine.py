@@ -23,7 +23,7 @@ from flows.engine.outcomes import end_state, notify_of, publish
 from flows.engine.ownership import heartbeat
 from flows.engine.run import Run, unchanged
 from flows.engine.shown import answered, decided
-from flows.engine.stopping import RunStopped, can_be_told, go_on, wait, why_stop
+from flows.engine.stopping import RunStopped, go_on, state_on_server, wait, why_stop
 from flows.notify.delivery import deliver
 from runbooks.core.form import approval_text
 from runbooks.core.knowledge import load_runbook
@@ -66,7 +66,7 @@ def run_runbook(run: Run, pool: HostPool) -> State[Any]:
         failed = publish(run, *_as_far_as_it_came(run, e), pool)
         if isinstance(e, Exception):
             notify_of(run, failed)
-            can_be_told(run.run_id)
+            state_on_server(run.run_id)
             raise RunFailed(run.record.crashed) from None  # Prefect stores the message
         raise
     report = shown("report", "report", lambda: publish(run, outcome, run.record.headline, pool), _of_report)

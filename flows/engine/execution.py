@@ -20,7 +20,7 @@ def number(run_id: str) -> int:
     """Takes the next number of the run for this process."""
     token = uuid4().hex
     for n in range(len(store.inputs(run_id, "run-", MOST)) + 1, MOST + 1):
-        if store.claim_input(run_id, _key(n), token) == token:
+        if store.store_input_once(run_id, _key(n), token) == token:
             return n
     raise ActionRefused(RefusalCode.SUPERSEDED, f"run {run_id} was started {MOST} times")
 

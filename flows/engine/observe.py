@@ -20,7 +20,7 @@ from tasks.context import Context, utc_now
 from tasks.installation import installation_redactor
 from tasks.report_store import earlier_evidence, last_answer
 from tasks.shared import Shared
-from tasks.ssh.seen import LogInLook
+from tasks.ssh.seen import LogInCheck
 from tasks.transport.base import TransportError
 from tasks.transport.open import HostPool
 
@@ -39,15 +39,15 @@ def context_of(
     """What a look at `target` needs. `folder`: where reports lie, for an earlier reading; `sweep`: its kind, if it is one's, and
     `shared`: what it has read. Raises ConfigError."""
     limits = load_runbook(spec.slug).limit_values(fleet.limits.get(spec.slug))
-    bridge = float(limits[spec.bridge]) if spec.bridge else 0.0
-    earlier = earlier_evidence(folder, spec.slug, target, bridge, utc_now())
+    lookback = float(limits[spec.lookback]) if spec.lookback else 0.0
+    earlier = earlier_evidence(folder, spec.slug, target, lookback, utc_now())
     since = None
     if spec.window and sweep:
         earlier = last_answer(folder, spec.slug, target, sweep)
         since = _news_since(earlier, float(limits[spec.window]))
     return Context(
         fleet=fleet, target=target, open_host=pool, limits=limits, options=options or {}, earlier=earlier, since=since, sweep=sweep,
-        shared=shared, log_in=LogInLook(),
+        shared=shared, log_in=LogInCheck(),
     )  # fmt: skip
 
 

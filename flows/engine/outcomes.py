@@ -14,7 +14,7 @@ from flows.engine.approval import EXPIRES
 from flows.engine.ends import RunFailed, failure_of
 from flows.engine.knowingly import ways
 from flows.engine.observe import failed_observation, report_of, report_unread
-from flows.engine.stopping import can_be_told
+from flows.engine.stopping import state_on_server
 from flows.notify.delivery import deliver
 from flows.notify.outbox import label_and_mark_pending
 from flows.patience import last_words
@@ -154,7 +154,7 @@ def publish_bad_config(
     )
     last_words()
     saved = save(report, render(report, None), folder)
-    can_be_told(run_id)
+    state_on_server(run_id)
     labels = {"outcome": report.outcome.value, "headline": report.headline[:300], "report": str(saved.markdown or "")}
     label_and_mark_pending(run_id, labels, message_of(report, path=str(saved.markdown or "")), report.ended_at)
     deliver(run_id)

@@ -83,7 +83,7 @@ def begin(act_run: str, i: int, token: str, kind: str, deadline_s: float) -> Sta
     begun = StartedStep(act_run, i)
     row = {"by": token, "kind": kind, "deadline_s": deadline_s, "process": this_process().model_dump()}
     mine = json.dumps(row, sort_keys=True)
-    stored = store.claim_input(act_run, f"step-{i}", mine)
+    stored = store.store_input_once(act_run, f"step-{i}", mine)
     if stored != mine:
         why = str(_row(stored).get("revoked", "")) or "another process started it"
         raise ActionRefused(RefusalCode.SUPERSEDED, f"step {i + 1} ({kind}) may not start: {why}")
@@ -92,7 +92,7 @@ def begin(act_run: str, i: int, token: str, kind: str, deadline_s: float) -> Sta
 
 def ended(act_run: str, i: int, outcome: str, patience_s: float = store.PATIENCE_S) -> None:
     """Writes down how step `i` ended; asks again for `patience_s` while the server does not answer."""
-    store.claim_input(act_run, f"step-{i}-ended", json.dumps({"outcome": outcome}), patience_s)
+    store.store_input_once(act_run, f"step-{i}-ended", json.dumps({"outcome": outcome}), patience_s)
 
 
 def record(act_run: str, i: int, outcome: str, patience_s: float | None = None) -> bool:
@@ -143,7 +143,7 @@ def label_steps(act_run: str, kinds: Sequence[str], ends: Sequence[str]) -> None
 
 def over(act_run: str, i: int, who: str) -> None:
     """Frees the owner before the step's time has passed. Only for somebody who asked the machine: nothing of it runs."""
-    store.claim_input(act_run, f"step-{i}-over", json.dumps({"by": who}))
+    store.store_input_once(act_run, f"step-{i}-over", json.dumps({"by": who}))
 
 
 def revoke(run: FlowRun, why: str) -> None:
@@ -151,7 +151,7 @@ def revoke(run: FlowRun, why: str) -> None:
     asked = json.dumps({"revoked": why, "by": this_process().model_dump()}, sort_keys=True)
     known = {s.i: s for s in read_steps(run.id)}
     for i in range(len(run.parameters.get("steps", ()))):
-        stored = "" if i in known else store.claim_input(run.id, f"step-{i}", asked)
+        stored = "" if i in known else store.store_input_once(run.id, f"step-{i}", asked)
         if _row(stored).get("revoked") or (i in known and known[i].revoked):
             return  # steps are begun in order: whoever does not get this one stops
 

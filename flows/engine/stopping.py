@@ -59,7 +59,7 @@ def own_end(run_id: str, wanted: State[Any]) -> State[Any]:
 
     Prefect takes only Cancelled from a run that is being cancelled, and would take anything from one that has ended.
     """
-    return end_of(can_be_told(run_id), wanted)
+    return end_of(state_on_server(run_id), wanted)
 
 
 def end_of(state: State[Any] | None, wanted: State[Any]) -> State[Any]:
@@ -73,7 +73,7 @@ def end_of(state: State[Any] | None, wanted: State[Any]) -> State[Any]:
     return wanted
 
 
-def can_be_told(run_id: str) -> State[Any] | None:
+def state_on_server(run_id: str) -> State[Any] | None:
     """The run's state on the server. Raises Abort if that is gone: Prefect would ask it for a minute more how the run may end.
 
     The run then has no process, and the reaper ends it once the server is back.

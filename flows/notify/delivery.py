@@ -18,7 +18,7 @@ from runbooks.notify.text import body_of, title_of
 from tasks.notify.outgoing import Outgoing, Sent
 from tasks.notify.send import send
 
-log = logging.getLogger("flows.telling")
+log = logging.getLogger("flows.notify")
 log.setLevel(logging.INFO)
 MOST_TRIES = 8
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 15.0, 900.0

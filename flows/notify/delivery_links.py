@@ -11,7 +11,7 @@ from runbooks.notify.link import Ticket, sign
 from runbooks.notify.message import Message
 from tasks.notify.keys import NoKey, link_key
 
-log = logging.getLogger("flows.telling")
+log = logging.getLogger("flows.notify")
 LONGEST = timedelta(hours=24)  # a link never outlives this, whatever the approval does
 
 

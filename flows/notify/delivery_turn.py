@@ -51,6 +51,6 @@ def take_turn(run: FlowRun, delivery: Delivery, now: datetime) -> DeliveryTurn |
         return None
     turn = DeliveryTurn(run, f"{name}{len(rows)}", f"{name}{len(rows) + 1}")
     mine = uuid4().hex
-    if store.claim_input(run.id, turn.row, mine) != mine:
+    if store.store_input_once(run.id, turn.row, mine) != mine:
         return None
     return turn if delivery_on(store.read_run(run.id)) == delivery else None

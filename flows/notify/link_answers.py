@@ -23,8 +23,8 @@ from runbooks.core.plan import Plan
 from runbooks.notify.link import Ticket, proof
 from runbooks.notify.message import Message
 
-log = logging.getLogger("flows.telling")
-TAKEN_OVER = timedelta(seconds=15)  # a gateway that died between claim and answer: the same answer may be given again
+log = logging.getLogger("flows.notify")
+TAKEN_OVER = timedelta(seconds=15)  # a gateway that died before the answer reached the run: the same answer may be given again
 
 
 class QuestionState(StrEnum):
@@ -93,7 +93,7 @@ def _stands(run: FlowRun, ticket: Ticket, now: datetime) -> LinkQuestion:
     until = datetime.fromisoformat(str(ends)) if ends else ticket.ends
     if until < now:
         return LinkQuestion(standing=QuestionState.EXPIRED)
-    if _claimed_by_another(store.read_input(run.id, _claim_key(ticket)), "", now):
+    if _answered_by_another(store.read_input(run.id, _answer_key(ticket)), "", now):
         return LinkQuestion(standing=QuestionState.DECIDED)
     message = message_on(run)
     plans = asked_plans(str(run.id), ticket.key)
@@ -135,8 +135,8 @@ def decide(ticket: Ticket, key: bytes, decision: str, choice: str, why: str, cod
         return False, question.model_copy(update={"said": no})
     what = f"{decision} {choice}"
     mine = json.dumps({"by": secrets.token_hex(8), "at": now.isoformat(), "what": what, "person": ticket.person})
-    stored = store.claim_input(ticket.run, _claim_key(ticket), mine)
-    if stored != mine and _claimed_by_another(stored, what, now):
+    stored = store.store_input_once(ticket.run, _answer_key(ticket), mine)
+    if stored != mine and _answered_by_another(stored, what, now):
         return False, question.model_copy(update={"standing": QuestionState.DECIDED})
     signed = f"{LINK}{proof(ticket, decision, choice, key)}:{code}"
     answer = {"decision": decision, "choice": choice, "who": ticket.person, "why": why, "code": signed}
@@ -148,14 +148,14 @@ def decide(ticket: Ticket, key: bytes, decision: str, choice: str, why: str, cod
     return True, question
 
 
-def _claim_key(ticket: Ticket) -> str:
+def _answer_key(ticket: Ticket) -> str:
     return f"answered-{ticket.key}"
 
 
-def _claimed_by_another(stored: str | None, what: str, now: datetime) -> bool:
-    """True unless there is no claim, or an old one that led to nothing (and, if `what` is given, was the same answer)."""
+def _answered_by_another(stored: str | None, what: str, now: datetime) -> bool:
+    """True unless there is no answer, or an old one that led to nothing (and, if `what` is given, was the same answer)."""
     if not stored:
         return False
-    claim = json.loads(stored)
-    young = now - datetime.fromisoformat(claim["at"]) < TAKEN_OVER
-    return young or (bool(what) and claim["what"] != what)
+    answer = json.loads(stored)
+    young = now - datetime.fromisoformat(answer["at"]) < TAKEN_OVER
+    return young or (bool(what) and answer["what"] != what)

@@ -19,7 +19,7 @@ from runbooks.core.base import Frozen
 from runbooks.notify.config import Notifications
 from runbooks.notify.message import Message, grouped
 
-log = logging.getLogger("flows.telling")
+log = logging.getLogger("flows.notify")
 MESSAGE, STATE, PROBLEM = "notify.message", "notify.state", "notify.problem"
 DUE, FAILED, MANY_OPEN = "notify-due", "notify-failed", "many-open"
 LOOK_BACK = 20  # runs of an incident at a time

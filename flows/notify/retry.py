@@ -20,9 +20,9 @@ from runbooks.notify.text import digest_of
 from tasks.notify.outgoing import Outgoing, Sent
 from tasks.notify.send import send
 
-log = logging.getLogger("flows.telling")
+log = logging.getLogger("flows.notify")
 BUDGET_S = 10.0  # of a round of the reaper: a channel that hangs must not keep it from its other duties
-Held = list[tuple[FlowRun, Message, Delivery]]
+Postponed = list[tuple[FlowRun, Message, Delivery]]
 Taken = list[tuple[DeliveryTurn, Message, Delivery]]
 
 
@@ -39,16 +39,16 @@ def retry_pending(now: datetime) -> list[str]:
 def _retry(config: Notifications, now: datetime) -> list[str]:
     stop = time.monotonic() + BUDGET_S
     lines: list[str] = end_group(now)
-    held: Held = []
+    postponed: Postponed = []
     for run in sorted(store.find_runs([DUE]), key=lambda r: _rank(r)):
         if time.monotonic() > stop:
             break
         try:
-            line = _one(run, config, now, held)
+            line = _one(run, config, now, postponed)
         except Exception as e:
             line = f"{run.name}: not notified: {type(e).__name__}: {e}"
         lines += [line] if line else []
-    return lines + (_digest(held, config, now) if held else [])
+    return lines + (_digest(postponed, config, now) if postponed else [])
 
 
 def _rank(run: FlowRun) -> tuple[bool, int]:
@@ -57,7 +57,7 @@ def _rank(run: FlowRun) -> tuple[bool, int]:
     return not (message and message.severity.needs_somebody), delivery.tries if delivery else 0
 
 
-def _one(run: FlowRun, config: Notifications, now: datetime, held: Held) -> str:
+def _one(run: FlowRun, config: Notifications, now: datetime, postponed: Postponed) -> str:
     message, delivery = message_on(run), delivery_on(run)
     if message is None or delivery is None:
         store.retag(run.id, remove=[DUE])
@@ -73,7 +73,7 @@ def _one(run: FlowRun, config: Notifications, now: datetime, held: Held) -> str:
         return f"{run.name}: not notified: {stale}"
     if delivery.held_until:
         if delivery.held_until <= now:
-            held.append((run, message, delivery))
+            postponed.append((run, message, delivery))
         return ""
     failed = deliver_run(run, config, now)
     if failed:
@@ -95,11 +95,11 @@ def _overtaken(run: FlowRun, message: Message) -> str:
     return "decided meanwhile" if asked else "wait"
 
 
-def _digest(held: Held, config: Notifications, now: datetime) -> list[str]:
+def _digest(postponed: Postponed, config: Notifications, now: datetime) -> list[str]:
     """What quiet hours held back: one message per channel."""
     if config.quiet and config.quiet.until(now):
         return []
-    taken: Taken = [(turn, message, delivery) for run, message, delivery in held if (turn := take_turn(run, delivery, now))]
+    taken: Taken = [(turn, message, delivery) for run, message, delivery in postponed if (turn := take_turn(run, delivery, now))]
     by_channel: dict[str, Taken] = defaultdict(list)
     for entry in sorted(taken, key=lambda e: e[1].at):
         for name in config.channels_for(entry[1].labels):

@@ -19,7 +19,7 @@ from flows.engine.outcomes import end_state, failed_without_report
 from flows.engine.ownership import heartbeat, own_run
 from flows.engine.progress import Timeline, run_timeline
 from flows.engine.run import current_run_id
-from flows.engine.stopping import can_be_told, own_end
+from flows.engine.stopping import own_end, state_on_server
 from flows.form import AtOnce, OnWorker
 from flows.notify.delivery import deliver
 from flows.notify.outbox import label_and_mark_pending
@@ -153,7 +153,7 @@ def _publish(report: NightlyReport, sweep: Sweep, run_id: str, timeline: Timelin
     saved = save_nightly(report, markdown, sweep.folder, keep=sweep.fleet.reports.keep)
     for problem in saved.problems:
         timeline.reached("problem", problem)
-    can_be_told(run_id)
+    state_on_server(run_id)
     page = sweep_key(report.kind, report.fleet)
     with suppress(Exception):  # the files are there already
         store.save_markdown(page, shortened(markdown, 400_000), md(headline, 250))

@@ -19,7 +19,7 @@ from flows.engine.stopping import why_stop
 from flows.sweep.sweeping import NodeAnswer, Sweep, check_nodes
 from runbooks.core.fleet import Node
 from runbooks.core.nightly import Result, SystemCheck
-from runbooks.core.node_look import NodeLook
+from runbooks.core.node_basics import NodeBasics
 
 SHARD, KIND = "nightly-shard", "table"
 MOST = 64
@@ -75,11 +75,11 @@ def _gathered(run: FlowRun, count: int) -> list[NodeAnswer] | None:
 
 def give_back(run_id: str, answers: list[NodeAnswer]) -> None:
     """Hands a part's answers to the nightly, as an artifact of the part's run."""
-    data = json.dumps([_told(a) for a in answers])
+    data = json.dumps([_row(a) for a in answers])
     store.ask(lambda c: c.create_artifact(ArtifactCreate(type=KIND, data=data, flow_run_id=run_id)))
 
 
-def _told(answer: NodeAnswer) -> dict[str, Any]:
+def _row(answer: NodeAnswer) -> dict[str, Any]:
     look = answer.look.model_dump(mode="json") if answer.look else None
     results, systems = ([x.model_dump(mode="json") for x in found] for found in (answer.results, answer.systems))
     return {"results": results, "unread": answer.unread, "look": look, "systems": systems}
@@ -90,7 +90,7 @@ def _heard(row: dict[str, Any]) -> NodeAnswer:
     look = row.get("look")
     results = [Result.model_validate(r) for r in row["results"]]
     systems = tuple(SystemCheck.model_validate(s) for s in row.get("systems", ()))
-    return NodeAnswer(results, list(row["unread"]), NodeLook.model_validate(look) if look else None, systems)
+    return NodeAnswer(results, list(row["unread"]), NodeBasics.model_validate(look) if look else None, systems)
 
 
 def _taken(run: FlowRun, count: int) -> list[NodeAnswer] | None:

@@ -21,15 +21,15 @@ from runbooks.core.fleet import Fleet, Node
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.names import slug
 from runbooks.core.nightly import Result, SystemCheck
-from runbooks.core.node_look import NodeLook
+from runbooks.core.node_basics import NodeBasics
 from runbooks.core.outcome import Outcome
 from runbooks.core.report import Report
 from tasks.context import Context, utc_now
-from tasks.remote.node_look import look_at_node
+from tasks.remote.node_basics import read_basics
 from tasks.report_store import save
 from tasks.shared import Shared
 from tasks.ssh.far_side import log_before
-from tasks.systems.from_node import first_look
+from tasks.systems.from_node import begin_node
 from tasks.systems.trying import Later
 from tasks.transport.open import HostPool
 
@@ -44,7 +44,7 @@ class NodeAnswer(NamedTuple):
 
     results: list[Result]
     unread: list[str]  # what could not be read
-    look: NodeLook | None = None  # the first look at a node
+    look: NodeBasics | None = None  # the first look at a node
     systems: tuple[SystemCheck, ...] = ()  # that are asked from it
 
 
@@ -74,7 +74,7 @@ def check_node(sweep: Sweep, node: Node) -> NodeAnswer:
     """
     names = [name for name in sweep.slugs if _applies(sweep, node, name)]
     try:
-        return _looked_at(sweep, node, names)
+        return _answer(sweep, node, names)
     except Exception as e:  # the others are looked at all the same
         failure = RunFailed(BROKEN_OFF) if sweep.shared.broken_off else failure_of(e)
     results = [_failed(node.name, name, failure) for name in names]
@@ -82,7 +82,7 @@ def check_node(sweep: Sweep, node: Node) -> NodeAnswer:
     return NodeAnswer(results, [said])
 
 
-def _looked_at(sweep: Sweep, node: Node, names: list[str]) -> NodeAnswer:
+def _answer(sweep: Sweep, node: Node, names: list[str]) -> NodeAnswer:
     with sweep.shared.hosts() as pool:
         if node.second_way:
             log_before(Context(fleet=sweep.fleet, target=node.name, open_host=pool, shared=sweep.shared), node)
@@ -98,11 +98,11 @@ def _looked_at(sweep: Sweep, node: Node, names: list[str]) -> NodeAnswer:
     return NodeAnswer([_shut(found, shut.detail)], [unread], first, later())
 
 
-def _first(sweep: Sweep, node: Node, pool: HostPool) -> tuple[NodeLook, Later]:
+def _first(sweep: Sweep, node: Node, pool: HostPool) -> tuple[NodeBasics, Later]:
     """The small sweeps ask no system: they come every few minutes."""
     if sweep.trigger == NIGHTLY:
-        return first_look(sweep.fleet, node.name, pool(node), tools_on(sweep.fleet, node))
-    return look_at_node(pool(node)), tuple
+        return begin_node(sweep.fleet, node.name, pool(node), tools_on(sweep.fleet, node))
+    return read_basics(pool(node)), tuple
 
 
 def _shut(found: Result, why: str) -> Result:

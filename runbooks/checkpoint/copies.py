@@ -2,7 +2,7 @@
 
 import shlex
 
-from runbooks.checkpoint.evidence import Candidate, Evidence, FileHolder, TierLook
+from runbooks.checkpoint.evidence import Candidate, Evidence, FileHolder, TierFacts
 from runbooks.core.base import Frozen
 from runbooks.core.checkpoints import Tier, TierKind
 from runbooks.core.reading import Known
@@ -23,7 +23,7 @@ def aws(tier: Tier, *words: str) -> tuple[str, ...]:
 class Copy(Frozen):
     """A candidate and the tier it lies on."""
 
-    look: TierLook
+    look: TierFacts
     candidate: Candidate
 
     @property
@@ -32,7 +32,7 @@ class Copy(Frozen):
         return f"{self.look.where.rstrip('/')}/{self.candidate.name}"
 
 
-def writer(look: TierLook, name: str) -> FileHolder | None:
+def writer(look: TierFacts, name: str) -> FileHolder | None:
     """A process that has that file, or one in that folder, open for writing: a save or a copy that goes on."""
     held = look.holders.value if isinstance(look.holders, Known) else ()
     return next((h for h in held if h.writing and h.path.split("/")[0] == name.split("/")[0]), None)

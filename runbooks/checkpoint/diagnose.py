@@ -8,7 +8,7 @@ from runbooks.checkpoint.candidates import candidate_causes
 from runbooks.checkpoint.choose import CheckpointChoice, choose, trusted
 from runbooks.checkpoint.copies import whether_it_ends, writer
 from runbooks.checkpoint.cross import cross_causes
-from runbooks.checkpoint.evidence import Evidence, TierLook
+from runbooks.checkpoint.evidence import Evidence, TierFacts
 from runbooks.checkpoint.gaps import gap_causes
 from runbooks.checkpoint.leftovers import leftover_causes
 from runbooks.checkpoint.limits import Limits
@@ -62,7 +62,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
         before=story.resume(evidence, config, limits, choice),
         after=offered.withheld,
         waiting_costs=story.waiting_costs(evidence, config, choice),
-        findings=(*findings(SLUG, causes, "checkpoint"), *_told(evidence, causes)),
+        findings=(*findings(SLUG, causes, "checkpoint"), *_log_findings(evidence, causes)),
         unknowns=strange,
         by_hand=story.by_hand(choice),
     )
@@ -83,7 +83,7 @@ def _blind(config: Unknown) -> Diagnosis:
     )  # fmt: skip
 
 
-def _told(evidence: Evidence, causes: tuple[Cause, ...]) -> tuple[Finding, ...]:
+def _log_findings(evidence: Evidence, causes: tuple[Cause, ...]) -> tuple[Finding, ...]:
     """What else the job's log says, by the whole knowledge: what ended it may be no checkpoint."""
     log = evidence.log.value if isinstance(evidence.log, Known) else ""
     return findings_of(log, "the job's log", SLUG, (c.slug for c in causes))
@@ -112,7 +112,7 @@ def _lacking(evidence: Evidence, choice: CheckpointChoice) -> Iterator[Cause]:
         yield Cause(slug="tier-lacks-it", certainty=sure, subject=look.where, evidence=(words,), decides=decides)
 
 
-def _whole_steps(look: TierLook) -> str:
+def _whole_steps(look: TierFacts) -> str:
     found = look.candidates.value if isinstance(look.candidates, Known) else ()
     return ", ".join(str(c.step) for c in found if trusted(c)) or "none"
 

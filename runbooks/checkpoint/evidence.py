@@ -166,7 +166,7 @@ class Store(Frozen):
     message: str = ""
 
 
-class TierLook(Frozen):
+class TierFacts(Frozen):
     """One tier as one look saw it."""
 
     model_config = ConfigDict(title="tier")
@@ -214,7 +214,7 @@ class Evidence(Frozen):
     node: str
     taken_at: datetime
     config: Reading[Checkpoints] = Field(NOT_RECORDED, title="configuration")  # Absent: the fleet file has no `checkpoints`
-    tiers: tuple[TierLook, ...] = ()
+    tiers: tuple[TierFacts, ...] = ()
     others: tuple[OtherNode, ...] = ()
     kernel: Reading[tuple[str, ...]] = Field(NOT_RECORDED, title="kernel log")  # lines on storage devices and file systems
     log: Reading[str] = NOT_RECORDED  # the job's last lines, secrets replaced

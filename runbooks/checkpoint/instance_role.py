@@ -11,7 +11,7 @@ TOKEN_NEEDED = 401  # a read without a token, where the instance wants one; else
 ON_THE_MACHINE = "the same token request on the machine that carries the container"
 
 
-def said(role: InstanceRole) -> str:
+def answered(role: InstanceRole) -> str:
     """How the metadata service answers there, in one line."""
     if role.places:
         return f"not needed: {', '.join(role.places)}"
@@ -36,7 +36,7 @@ def kept_out(role: InstanceRole) -> bool:
 
 def engine_cause(role: InstanceRole, where: str, words: Sequence[str]) -> Cause:
     """The engine has no credentials, and the token does not arrive where it runs. On its machine nobody looked."""
-    seen = (*words, f"instance metadata {said(role)}: the hop limit of that answer is too small for a container")
+    seen = (*words, f"instance metadata {answered(role)}: the hop limit of that answer is too small for a container")
     return Cause(slug="s3-hop-limit", certainty=Certainty.LIKELY, subject=where, evidence=seen, decides=(ON_THE_MACHINE,))
 
 
@@ -59,8 +59,8 @@ def _hop_limit(roles: Sequence[InstanceRole], shut: Sequence[InstanceRole], wher
     machine = next((r for r in roles if not r.pid), None)
     proven = machine is not None and machine.token == 200 and bool(machine.role)
     sure = Certainty.CONFIRMED if failed and proven else Certainty.LIKELY if failed else Certainty.POSSIBLE
-    words = [f"on the machine itself instance metadata {said(machine)}"] if machine and machine.pid not in [r.pid for r in shut] else []
-    words += [f"{_place(r)}: no variable or file holds credentials. Instance metadata {said(r)}" for r in shut]
+    words = [f"on the machine itself instance metadata {answered(machine)}"] if machine and machine.pid not in [r.pid for r in shut] else []
+    words += [f"{_place(r)}: no variable or file holds credentials. Instance metadata {answered(r)}" for r in shut]
     words += ["the job's log says that it found no credentials"] if failed else []
     decides = (*(() if proven else (ON_THE_MACHINE,)), *(() if failed else ("whether the job's log says that it finds no credentials",)))
     return Cause(slug="s3-hop-limit", certainty=sure, subject=where, evidence=tuple(words), decides=decides)
@@ -70,7 +70,7 @@ def _none(roles: Sequence[InstanceRole], where: str) -> Cause:
     """The log says that there are none: so it is, unless they are there now."""
     words = ("the node has no credential variable or file and its log says that it found none; the engine reads well",)
     now = [r for r in roles if r.places or (r.role and not r.off)]
-    looks = tuple(f"{_place(r)}: instance metadata {said(r)}" for r in roles)
+    looks = tuple(f"{_place(r)}: instance metadata {answered(r)}" for r in roles)
     decides = ("whether the job finds them now: the log may be of an earlier time, or of another process",) if now else ()
     sure = Certainty.LIKELY if now else Certainty.CONFIRMED
     return Cause(slug="s3-no-credentials", certainty=sure, subject=where, evidence=(*words, *looks), decides=decides)

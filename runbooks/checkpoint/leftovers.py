@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from runbooks.checkpoint.copies import command, whether_it_ends, writer
-from runbooks.checkpoint.evidence import Evidence, Leftover, TierLook
+from runbooks.checkpoint.evidence import Evidence, Leftover, TierFacts
 from runbooks.core.args.checkpoints import InterruptedDeletion
 from runbooks.core.checkpoints import Checkpoints
 from runbooks.core.plan import Plan, Step
@@ -26,7 +26,7 @@ def leftover_causes(evidence: Evidence) -> tuple[Cause, ...]:
     return tuple(out)
 
 
-def _copies(look: TierLook, left: Sequence[Leftover]) -> Cause:
+def _copies(look: TierFacts, left: Sequence[Leftover]) -> Cause:
     busy = {x.name: h.pid for x in left if (h := writer(look, x.name))}
     words = tuple(f"{x.name}: {size(x.size)}, {x.doing} of {x.was}, {'goes on' if x.name in busy else 'broken off'}" for x in left)
     sure, decides = (Certainty.LIKELY if busy else Certainty.CONFIRMED), tuple(whether_it_ends(pid) for pid in busy.values())
@@ -35,7 +35,7 @@ def _copies(look: TierLook, left: Sequence[Leftover]) -> Cause:
     return Cause(slug="copy-unfinished", certainty=sure, subject=subject, evidence=words, decides=decides, innocent=True)
 
 
-def _deletion(look: TierLook, left: Leftover) -> Cause:
+def _deletion(look: TierFacts, left: Leftover) -> Cause:
     state = "nothing of it is gone" if left.untouched else "it is not whole any more"
     words = f"{left.name}: a deletion of {left.was} was broken off, {left.files} files, {size(left.size)}; {state}"
     why = _going_on(look, left)
@@ -45,7 +45,7 @@ def _deletion(look: TierLook, left: Leftover) -> Cause:
     )  # fmt: skip
 
 
-def _going_on(look: TierLook, left: Leftover) -> str:
+def _going_on(look: TierFacts, left: Leftover) -> str:
     """Why it may still be going on; "" if it surely is not."""
     if not left.identity:
         return "its files, which could not be looked at"
@@ -55,7 +55,7 @@ def _going_on(look: TierLook, left: Leftover) -> str:
     return f"whether pid {pid}, which has it open, ends" if pid else ""
 
 
-def plans_for_leftovers(config: Checkpoints, look: TierLook, unseen: str) -> tuple[tuple[Plan, ...], tuple[str, ...]]:
+def plans_for_leftovers(config: Checkpoints, look: TierFacts, unseen: str) -> tuple[tuple[Plan, ...], tuple[str, ...]]:
     """Names given back, and deletions finished; and why not."""
     left = [x for x in look.leftovers[:MANY] if x.doing == "deletion" and not _going_on(look, x)]
     taken = {c.name for c in look.candidates.value} if isinstance(look.candidates, Known) else None
@@ -68,11 +68,11 @@ def plans_for_leftovers(config: Checkpoints, look: TierLook, unseen: str) -> tup
     return tuple(p for p in (_back(look, back), _finish(look, half)) if p), tuple(notes)
 
 
-def _args(look: TierLook, x: Leftover) -> dict[str, Any]:
+def _args(look: TierFacts, x: Leftover) -> dict[str, Any]:
     return InterruptedDeletion(node=look.node, tier=look.tier, name=x.name, was=x.was, identity=x.identity).plain()
 
 
-def _back(look: TierLook, found: list[Leftover]) -> Plan | None:
+def _back(look: TierFacts, found: list[Leftover]) -> Plan | None:
     steps = tuple(
         Step(
             kind="put-back-checkpoint", owner=look.node, args=_args(look, x),
@@ -85,7 +85,7 @@ def _back(look: TierLook, found: list[Leftover]) -> Plan | None:
     return Plan(name=name, steps=steps, for_causes=("deletion-unfinished",)) if steps else None
 
 
-def _finish(look: TierLook, found: list[Leftover]) -> Plan | None:
+def _finish(look: TierFacts, found: list[Leftover]) -> Plan | None:
     steps = tuple(
         Step(
             kind="finish-deletion", owner=look.node, args=_args(look, x),

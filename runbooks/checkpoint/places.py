@@ -6,7 +6,7 @@ from typing import Protocol
 
 from runbooks.checkpoint.choose import CheckpointChoice
 from runbooks.checkpoint.copies import whether_it_ends, writer
-from runbooks.checkpoint.evidence import Evidence, Space, TierLook
+from runbooks.checkpoint.evidence import Evidence, Space, TierFacts
 from runbooks.checkpoint.limits import Limits
 from runbooks.core.checkpoints import Checkpoints, TierKind
 from runbooks.core.reading import Known, Unknown, UnknownReason
@@ -33,7 +33,7 @@ def place_causes(evidence: Evidence, config: Checkpoints, limits: Limits, choice
     return tuple(out)
 
 
-def out_of_reach(look: TierLook) -> str:
+def out_of_reach(look: TierFacts) -> str:
     """Why what lies in that folder cannot be seen or read from here; "" if it can, or the folder was not looked at."""
     s = look.space.value if isinstance(look.space, Known) else None
     if s is None:
@@ -46,13 +46,13 @@ def out_of_reach(look: TierLook) -> str:
     return f"it says {s.error}" if s.error else f"a write says {s.write}" if s.write in ("EACCES", "EPERM") else ""
 
 
-def newest_size(look: TierLook) -> int:
+def newest_size(look: TierFacts) -> int:
     """Bytes of one save, by the largest of the newest candidates."""
     found = look.candidates.value[:5] if isinstance(look.candidates, Known) else ()
     return max((c.size for c in found), default=0)
 
 
-def _space(look: TierLook, s: Space, limits: Limits) -> Iterator[Cause]:
+def _space(look: TierFacts, s: Space, limits: Limits) -> Iterator[Cause]:
     def cause(slug: str, certainty: Certainty, *evidence: str, decides: tuple[str, ...] = ()) -> Cause:
         return Cause(
             slug=slug, certainty=certainty, subject=f"{s.path} on {look.node}", evidence=evidence, decides=decides
@@ -81,7 +81,7 @@ def _space(look: TierLook, s: Space, limits: Limits) -> Iterator[Cause]:
     yield from _fullness(look, s, limits, cause)
 
 
-def _fullness(look: TierLook, s: Space, limits: Limits, cause: "CauseMaker") -> Iterator[Cause]:
+def _fullness(look: TierFacts, s: Space, limits: Limits, cause: "CauseMaker") -> Iterator[Cause]:
     yes = Certainty.CONFIRMED
     if s.write == "EDQUOT":
         yield cause("quota", yes, f"a write to {s.path} fails with EDQUOT while {sized(s.available)} are available")
@@ -97,7 +97,7 @@ def _fullness(look: TierLook, s: Space, limits: Limits, cause: "CauseMaker") -> 
         yield cause("disk-full", certainty, words, f"a write of 4 KiB says {s.write}")
 
 
-def _memory(config: Checkpoints, look: TierLook, s: Space) -> Iterator[Cause]:
+def _memory(config: Checkpoints, look: TierFacts, s: Space) -> Iterator[Cause]:
     limit = config.tier(look.tier).limit_bytes
     size = newest_size(look)
     if look.kind != TierKind.MEMORY or not size:
@@ -109,7 +109,7 @@ def _memory(config: Checkpoints, look: TierLook, s: Space) -> Iterator[Cause]:
         yield Cause(slug="snapshot-over-limit", certainty=Certainty.CONFIRMED, subject=subject, evidence=(words,))
 
 
-def _pointer(look: TierLook, choice: CheckpointChoice) -> Iterator[Cause]:
+def _pointer(look: TierFacts, choice: CheckpointChoice) -> Iterator[Cause]:
     if not isinstance(look.pointer, Known) or not isinstance(look.candidates, Known):
         return
     text = look.pointer.value.text.rstrip("/").rpartition("/")[2]
@@ -126,7 +126,7 @@ def _pointer(look: TierLook, choice: CheckpointChoice) -> Iterator[Cause]:
     yield Cause(slug="pointer-wrong", certainty=sure, subject=look.where, evidence=evidence, decides=decides)
 
 
-def _stalled(evidence: Evidence, look: TierLook, limits: Limits) -> Iterator[Cause]:
+def _stalled(evidence: Evidence, look: TierFacts, limits: Limits) -> Iterator[Cause]:
     if not isinstance(look.holders, Known):
         return
     writing = {h.path.split("/")[0]: h for h in look.holders.value if h.writing}

@@ -6,7 +6,7 @@ import json
 from runbooks.checkpoint.aside import plan_quarantine
 from runbooks.checkpoint.choose import CheckpointChoice, trusted
 from runbooks.checkpoint.copies import SPEED, Copy, aws, command
-from runbooks.checkpoint.evidence import Evidence, Space, TierLook
+from runbooks.checkpoint.evidence import Evidence, Space, TierFacts
 from runbooks.checkpoint.leftovers import plans_for_leftovers
 from runbooks.checkpoint.limits import Limits
 from runbooks.checkpoint.prune import plan_prune
@@ -63,12 +63,12 @@ def offer(evidence: Evidence, config: Checkpoints, limits: Limits, choice: Check
     return CheckpointPlans(plans=tuple(p for p in plans if p is not None), withheld=tuple(dict.fromkeys(withheld)))
 
 
-def lock_of(look: TierLook, tier: Tier | None = None) -> str:
+def lock_of(look: TierFacts, tier: Tier | None = None) -> str:
     """The physical owner of a tier."""
     return f"store:{look.where}" if look.kind == TierKind.S3 or (tier and tier.shared) else look.node
 
 
-def _folder(look: TierLook, sure: set[str]) -> Plan | None:
+def _folder(look: TierFacts, sure: set[str]) -> Plan | None:
     if not isinstance(look.space, Known):
         return None
     s = look.space.value
@@ -85,7 +85,7 @@ def _folder(look: TierLook, sure: set[str]) -> Plan | None:
     return None
 
 
-def _create(look: TierLook, s: Space) -> Plan:
+def _create(look: TierFacts, s: Space) -> Plan:
     step = Step(
         kind="create-checkpoint-folder", owner=look.node, commands=(command("mkdir", "-m", "0755", s.path),),
         args=CreateCheckpointFolder(path=s.path, parent=s.nearest, device=s.device, node=look.node).plain(),
@@ -123,7 +123,7 @@ def _copy(
     return None
 
 
-def lacks(look: TierLook, choice: CheckpointChoice) -> bool:
+def lacks(look: TierFacts, choice: CheckpointChoice) -> bool:
     """The tier could be read, lacks the chosen step, and is faster than every copy, or is a store without any."""
     if choice.best is None or look.kind == TierKind.MEMORY or not isinstance(look.candidates, Known):
         return False
@@ -134,7 +134,7 @@ def lacks(look: TierLook, choice: CheckpointChoice) -> bool:
     return faster or (look.kind == TierKind.S3 and not any(trusted(c) for c in look.candidates.value))
 
 
-def _has_room(look: TierLook, source: Copy, withheld: list[str]) -> bool:
+def _has_room(look: TierFacts, source: Copy, withheld: list[str]) -> bool:
     if look.kind == TierKind.S3:
         return isinstance(look.candidates, Known)
     if (
@@ -150,7 +150,7 @@ def _has_room(look: TierLook, source: Copy, withheld: list[str]) -> bool:
     return look.space.value.available > source.candidate.size * ROOM
 
 
-def _repoint(config: Checkpoints, look: TierLook, choice: CheckpointChoice, sure: set[str], withheld: list[str]) -> Plan | None:
+def _repoint(config: Checkpoints, look: TierFacts, choice: CheckpointChoice, sure: set[str], withheld: list[str]) -> Plan | None:
     here = next((c for c in choice.copies if c.look.tier == look.tier), None)
     if "pointer-wrong" not in sure or here is None or not isinstance(look.pointer, Known):
         return None
@@ -174,7 +174,7 @@ def _repoint(config: Checkpoints, look: TierLook, choice: CheckpointChoice, sure
     return Plan(name=f"repoint latest of {look.tier}", steps=(step,), for_causes=("pointer-wrong",))
 
 
-def _uploads(config: Checkpoints, look: TierLook, limits: Limits) -> Plan | None:
+def _uploads(config: Checkpoints, look: TierFacts, limits: Limits) -> Plan | None:
     if not isinstance(look.uploads, Known):
         return None
     steps = tuple(

@@ -4,7 +4,7 @@ needed."""
 from collections.abc import Callable
 
 from runbooks.checkpoint.copies import Copy, all_copies, command
-from runbooks.checkpoint.evidence import Candidate, Evidence, TierLook
+from runbooks.checkpoint.evidence import Candidate, Evidence, TierFacts
 from runbooks.checkpoint.limits import Limits
 from runbooks.core.args.checkpoints import KeptCheckpoint, OtherCopy, PruneCheckpoints, PrunedCheckpoint
 from runbooks.core.checkpoints import Checkpoints, TierKind
@@ -17,7 +17,7 @@ FULL = ("disk-full", "inodes-full", "quota", "reserved-blocks")
 
 
 def plan_prune(
-    evidence: Evidence, config: Checkpoints, limits: Limits, look: TierLook, causes: tuple[Cause, ...]
+    evidence: Evidence, config: Checkpoints, limits: Limits, look: TierFacts, causes: tuple[Cause, ...]
 ) -> tuple[Plan | None, tuple[str, ...]]:
     """A plan for one tier of one node that is full, or why there is none."""
     full = {c.slug for c in causes if c.slug in FULL and c.certainty is Certainty.CONFIRMED and look.where in c.subject}
@@ -63,7 +63,7 @@ def copies_to_prove(evidence: Evidence, config: Checkpoints, free_saves: float) 
     return tuple(out)
 
 
-def _short(look: TierLook, free_saves: float) -> bool:
+def _short(look: TierFacts, free_saves: float) -> bool:
     """As full as a cause of `FULL` says."""
     if not isinstance(look.space, Known) or not isinstance(look.candidates, Known):
         return False
@@ -72,18 +72,18 @@ def _short(look: TierLook, free_saves: float) -> bool:
     return s.write in ("ENOSPC", "EDQUOT") or (s.inodes > 0 and s.inodes_free == 0) or s.available < size * free_saves
 
 
-def _kept(config: Checkpoints, look: TierLook) -> list[Candidate]:
+def _kept(config: Checkpoints, look: TierFacts) -> list[Candidate]:
     """The newest proven ones, as many as must stay."""
     found = look.candidates.value if isinstance(look.candidates, Known) else ()
     return [c for c in found if c.content == "proven" and c.whole and not c.suspects][: config.tier(look.tier).keep]
 
 
-def _too_few(config: Checkpoints, look: TierLook) -> str:
+def _too_few(config: Checkpoints, look: TierFacts) -> str:
     kept, keep = len(_kept(config, look)), config.tier(look.tier).keep
     return f"only {kept} checkpoints are proven whole, {keep} must stay" if kept < keep else ""
 
 
-def _old(look: TierLook, kept: list[Candidate]) -> list[Candidate]:
+def _old(look: TierFacts, kept: list[Candidate]) -> list[Candidate]:
     """Whole ones behind those that stay, oldest first; never one that is open or that the pointer names."""
     found = look.candidates.value if isinstance(look.candidates, Known) else ()
     behind = [c for c in reversed(found) if c.step < kept[-1].step and c.whole and not c.suspects]
@@ -94,7 +94,7 @@ def _wanted(kept: list[Candidate], free_saves: float) -> float:
     return max(c.size for c in kept) * free_saves
 
 
-def _forbidden(config: Checkpoints, look: TierLook) -> str:
+def _forbidden(config: Checkpoints, look: TierFacts) -> str:
     from runbooks.checkpoint.unseen import unseen_clients
 
     why = unseen_clients(config, look, config.tier(look.tier))
@@ -103,7 +103,7 @@ def _forbidden(config: Checkpoints, look: TierLook) -> str:
 
 
 def _copies(
-    evidence: Evidence, look: TierLook, c: Candidate, test: Callable[[Candidate, Candidate], bool]
+    evidence: Evidence, look: TierFacts, c: Candidate, test: Callable[[Candidate, Candidate], bool]
 ) -> list[Copy]:
     """Copies of that step on other tiers that last, and that are not the very same file under another path."""
     return [
@@ -127,12 +127,12 @@ def _proven_copy(o: Candidate, c: Candidate) -> bool:
     return _may_be_copy(o, c) and (o.content == "proven" or bool(o.digest and o.digest == c.digest))
 
 
-def _open(look: TierLook, c: Candidate) -> bool:
+def _open(look: TierFacts, c: Candidate) -> bool:
     top = c.name.split("/")[0]
     return not isinstance(look.holders, Known) or any(h.path.split("/")[0] == top for h in look.holders.value)
 
 
-def _pointed(look: TierLook, c: Candidate) -> bool:
+def _pointed(look: TierFacts, c: Candidate) -> bool:
     if not isinstance(look.pointer, Known):
         return isinstance(look.pointer, Unknown) and look.pointer.reason is not UnknownReason.NOT_RECORDED
     text = look.pointer.value.text.rstrip("/").rpartition("/")[2]
@@ -152,7 +152,7 @@ def _enough(free: list[Candidate], available: int, wanted: float) -> list[Candid
 
 def _plan(
     evidence: Evidence,
-    look: TierLook,
+    look: TierFacts,
     chosen: list[Candidate],
     kept: list[Candidate],
     causes: tuple[str, ...],

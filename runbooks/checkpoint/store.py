@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from typing import Protocol
 
-from runbooks.checkpoint.evidence import Evidence, Store, TierLook
-from runbooks.checkpoint.instance_role import engine_cause, kept_out, node_causes
-from runbooks.checkpoint.instance_role import said as said_of
+from runbooks.checkpoint.evidence import Evidence, Store, TierFacts
+from runbooks.checkpoint.instance_role import answered, engine_cause, kept_out, node_causes
 from runbooks.checkpoint.limits import Limits
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Cause, Certainty
@@ -35,7 +34,7 @@ def store_causes(evidence: Evidence, limits: Limits) -> tuple[Cause, ...]:
     return tuple(out)
 
 
-def _store(evidence: Evidence, look: TierLook, s: Store, limits: Limits) -> Iterator[Cause]:
+def _store(evidence: Evidence, look: TierFacts, s: Store, limits: Limits) -> Iterator[Cause]:
     def cause(slug: str, certainty: Certainty, *words: str, decides: tuple[str, ...] = ()) -> Cause:
         return Cause(slug=slug, certainty=certainty, subject=look.where, evidence=words, decides=decides)
 
@@ -54,7 +53,7 @@ def _store(evidence: Evidence, look: TierLook, s: Store, limits: Limits) -> Iter
         if slug == "s3-no-credentials" and role and kept_out(role):
             yield engine_cause(role, look.where, (said, *s.looked_in))
             return
-        asked = (f"instance metadata: {said_of(role)}",) if role else ()
+        asked = (f"instance metadata: {answered(role)}",) if role else ()
         places = (*s.looked_in, *asked) if slug in ("s3-no-credentials", "s3-wrong-credentials", "s3-expired") else ()
         region = (f"the store names region {s.region_says}",) if s.region_says and slug == "s3-wrong-region" else ()
         yield cause(
@@ -83,7 +82,7 @@ def _denied(s: Store, said: str, cause: "Maker") -> Iterator[Cause]:
     yield cause("s3-403-missing-key", Certainty.POSSIBLE, said, decides=decides)
 
 
-def _uploads(look: TierLook, limits: Limits) -> Iterator[Cause]:
+def _uploads(look: TierFacts, limits: Limits) -> Iterator[Cause]:
     if not isinstance(look.uploads, Known):
         return
     for u in look.uploads.value:

@@ -3,7 +3,7 @@
 from shlex import quote
 
 from runbooks.checkpoint.copies import Copy, aws, command
-from runbooks.checkpoint.evidence import Pointer, TierLook
+from runbooks.checkpoint.evidence import Pointer, TierFacts
 from runbooks.core.by_hand import if_text
 from runbooks.core.checkpoints import Checkpoints, Tier, TierKind
 
@@ -14,7 +14,7 @@ def split(where: str) -> tuple[str, str]:
     return bucket, key
 
 
-def copying(config: Checkpoints, source: Copy, look: TierLook) -> tuple[str, ...]:
+def copying(config: Checkpoints, source: Copy, look: TierFacts) -> tuple[str, ...]:
     """The bytes under a passing name, compared, then given their name where nothing has it."""
     target = f"{look.where.rstrip('/')}/{source.candidate.name}"
     arriving = f"{target}.incoming-by-hand.tmp"
@@ -33,7 +33,7 @@ def copying(config: Checkpoints, source: Copy, look: TierLook) -> tuple[str, ...
     return (command("cp", "-a", source.where, arriving), f"{same} && {publish}")
 
 
-def pointing(look: TierLook, tier: Tier, old: Pointer, text: str) -> tuple[str, ...]:
+def pointing(look: TierFacts, tier: Tier, old: Pointer, text: str) -> tuple[str, ...]:
     """The new text, where the old one still stands there."""
     place = f"{look.where.rstrip('/')}/{tier.latest}"
     if look.kind == TierKind.S3:

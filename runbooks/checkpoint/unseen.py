@@ -1,11 +1,11 @@
 """Whether somebody may use a tier whom nobody here can see."""
 
-from runbooks.checkpoint.evidence import TierLook
+from runbooks.checkpoint.evidence import TierFacts
 from runbooks.core.checkpoints import Checkpoints, Tier, TierKind
 from runbooks.core.reading import Known
 
 
-def unseen_clients(config: Checkpoints, look: TierLook, tier: Tier) -> str:
+def unseen_clients(config: Checkpoints, look: TierFacts, tier: Tier) -> str:
     """Why another reader or writer can't be ruled out; "" if it can."""
     if config.others_write:
         return "the fleet file says that others write or read here"

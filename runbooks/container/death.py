@@ -17,7 +17,7 @@ from runbooks.container.words import (
     near,
     of_this_life,
     own_events,
-    said_dead,
+    reported_dead,
     span,
 )
 from runbooks.core.reading import Known, Unknown
@@ -65,7 +65,7 @@ def _before_it(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
 
 def _by_hand(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
     """A stop that the engine has forgotten over the reboot leaves nothing but its exit code."""
-    if c.exit_code not in (0, *KILLED) or said_dead(e, c, limits):
+    if c.exit_code not in (0, *KILLED) or reported_dead(e, c, limits):
         return []
     words = f"code {c.exit_code} is what a stop by hand leaves, too, and the engine has forgotten its events of before the boot"
     return [cause("stopped-on-purpose", Certainty.POSSIBLE, f"container {c.name}", words, innocent=True, decides=WHEN[1:])]
@@ -232,7 +232,7 @@ def by_code(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
 def _killed(e: Evidence, c: ContainerFacts, limits: Limits) -> Cause:
     signal = "SIGKILL" if c.exit_code == 137 else "SIGTERM"
     missing = []
-    died = said_dead(e, c, limits)
+    died = reported_dead(e, c, limits)
     if not died:
         missing.append("the engine's events around the death (they are lost when its daemon restarts)")
     if known(e.ooms) is None and signal == "SIGKILL":

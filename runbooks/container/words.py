@@ -10,7 +10,7 @@ from runbooks.core.host_facts import HostFacts
 from runbooks.core.reading import Absent, Known, Unknown
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.triage.closing import closing_error
-from runbooks.triage.text import telling
+from runbooks.triage.text import error_lines
 
 T = TypeVar("T")
 
@@ -126,7 +126,7 @@ def deaths(e: Evidence, limits: Limits) -> tuple[datetime, ...]:
     return recent([*at, *ends.values()], e.taken_at, limits.deaths_window_s)
 
 
-def said_dead(e: Evidence, c: ContainerFacts, limits: Limits) -> EngineEvent | None:
+def reported_dead(e: Evidence, c: ContainerFacts, limits: Limits) -> EngineEvent | None:
     """The engine's word on this very death; late if it hung meanwhile. None: it was not told, or is forgotten."""
     host = known(e.host)
     up = host.daemon_started_at if host else None
@@ -147,6 +147,6 @@ def last_words(e: Evidence, count: int = 3) -> str:
     lines = log_of(e)
     if error := closing_error(lines):
         return "its own last error: " + " | ".join(error[-2 * count :])
-    if earlier := telling(lines):
+    if earlier := error_lines(lines):
         return f"its words tell of an error before their end: {' | '.join(earlier[-count:])}. They end: {' | '.join(lines[-count:])}"
     return "its last words: " + " | ".join(lines[-count:]) if lines else ""

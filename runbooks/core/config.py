@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 import yaml
@@ -91,19 +90,19 @@ def parse_yaml(text: str, model: type[M], path: str, names: Callable[[M], Iterab
     return found
 
 
-def yaml_data(text: str, path: str, tags: Mapping[str, Callable[[str], Any]] = MappingProxyType({})) -> Any:
-    """The data of the one YAML document in `text`, whatever it is; the loader of every file of unknown making. Raises ConfigError.
-
-    `tags`: what the text of a value with such a tag of another tool stands for; any other tag is refused.
-    """
-    return _read(text, path, type("_Tagged", (_Loader,), {"yaml_constructors": _Loader.yaml_constructors | _of_tags(tags)}))[1]
+def yaml_data(text: str, path: str, loader: type[Any] = _Loader) -> Any:
+    """The data of the one YAML document in `text`, whatever it is; the loader of every file of unknown making. Raises ConfigError."""
+    return _read(text, path, loader)[1]
 
 
-def _of_tags(tags: Mapping[str, Callable[[str], Any]]) -> dict[str, Callable[[Any, Any], Any]]:
+def loader_of(tags: Mapping[str, Callable[[str], Any]]) -> type[Any]:
+    """A loader for `yaml_data`. `tags`: what the text of a value with such a tag of another tool stands for; any other tag is refused."""
+
     def made(meaning: Callable[[str], Any]) -> Callable[[Any, Any], Any]:
         return lambda loader, node: meaning(loader.construct_scalar(node))
 
-    return {tag: made(meaning) for tag, meaning in tags.items()}
+    known = _Loader.yaml_constructors | {tag: made(meaning) for tag, meaning in tags.items()}
+    return type("_Tagged", (_Loader,), {"yaml_constructors": known})
 
 
 def parse_json(text: str, model: type[M], path: str) -> M:

@@ -33,9 +33,9 @@ def _commands(plan: Plan) -> Iterator[str]:
 def objection(book: Runbook, found: Diagnosis, plan: Plan) -> str:
     """What in the report forbids that plan, "" if nothing does. A cause that is ruled out forbids nothing."""
     for step in plan.steps:
-        for told in _told(book, found):
-            if step.kind in told.forbids:
-                return f"“{told.title}” forbids {step.kind}"
+        for named in _named(book, found):
+            if step.kind in named.forbids:
+                return f"“{named.title}” forbids {step.kind}"
         for cause in found.causes:
             known = book.causes.get(cause.slug)
             stands = known and _stands(cause) and step.kind in known.forbids_on_it and is_about(cause, step)
@@ -51,7 +51,7 @@ def _follows(book: Runbook, cause: Cause, found: Diagnosis, plan: Plan) -> bool:
     return any("*" in first or slug in first for slug in sure & set(plan.for_causes))
 
 
-def _told(book: Runbook, found: Diagnosis) -> Iterator[CauseKnowledge]:
+def _named(book: Runbook, found: Diagnosis) -> Iterator[CauseKnowledge]:
     """Causes that the report names: as its own, or in its findings as what a text says, of whatever runbook."""
     yield from (book.causes[c.slug] for c in found.causes if _stands(c) and c.slug in book.causes)
     yield from (known for finding in found.findings if (known := _meant(book, finding)))
@@ -64,7 +64,7 @@ def _meant(book: Runbook, finding: Finding) -> CauseKnowledge | None:
         return book.causes.get(slug)
     from runbooks.triage.load import library  # imports this package in its turn
 
-    return next((rule.cause for rule in library().causes if (rule.family, rule.slug) == (family, slug)), None)
+    return library().named.get((family, slug))
 
 
 def _stands(cause: Cause) -> bool:

@@ -48,10 +48,10 @@ def approval_text(
     ]
     parts = [
         *([NOTHING_CHOSEN] if width else []),
-        markdown("## {}: {}", _said(title, SHORT), _said(target, SHORT)),
-        markdown("**{}**", _said(diagnosis.headline)),
+        markdown("## {}: {}", _quoted(title, SHORT), _quoted(target, SHORT)),
+        markdown("**{}**", _quoted(diagnosis.headline)),
         *([md(waits_words(*times))] if times else []),
-        *_asked(notes),
+        *_reasons(notes),
         *(part for number, plan in enumerate(plans, 1) for part in _choice(number, plan, risks or {}, width)),
         *_list("Do not", prohibitions(one_line(m, LONG) for m in diagnosis.must_not[: 4 * MOST])),
         *([FOLD, *details, FOLD_END] if width and details else details),
@@ -59,25 +59,25 @@ def approval_text(
     return joined("\n\n", parts)
 
 
-def _said(text: str, longest: int = LONG) -> Markdown:
+def _quoted(text: str, longest: int = LONG) -> Markdown:
     return md(text, longest) or markdown("(blank)")
 
 
 def _decisive(text: str) -> Markdown:
     """A text by which a person decides: whole, or its beginning and where all of it stands."""
     line = one_line(text)
-    return _said(line, 0) if len(line) <= WHOLE else _said(line[:WHOLE].rstrip() + GOES_ON, 0)
+    return _quoted(line, 0) if len(line) <= WHOLE else _quoted(line[:WHOLE].rstrip() + GOES_ON, 0)
 
 
 def _in_full(notes: Iterable[str], plans: Iterable[Plan]) -> Iterator[Markdown]:
     """What `_decisive` could not show whole in its place."""
     texts = [*notes, *(t for p in plans for t in (p.despite, p.why, *(t for s in p.steps for t in (s.effect, s.loses))))]
-    lines = [markdown("- {}", _said(t, ENDLESS)) for t in dict.fromkeys(map(one_line, texts)) if len(t) > WHOLE]
+    lines = [markdown("- {}", _quoted(t, ENDLESS)) for t in dict.fromkeys(map(one_line, texts)) if len(t) > WHOLE]
     if lines:
         yield joined("\n", [markdown("**In full:**\n"), *lines])
 
 
-def _asked(notes: Iterable[str]) -> Iterator[Markdown]:
+def _reasons(notes: Iterable[str]) -> Iterator[Markdown]:
     """Every reason, whole lines: it is what the person is asked about."""
     lines = [markdown("- {}", _decisive(note)) for note in notes]
     if lines:
@@ -85,7 +85,7 @@ def _asked(notes: Iterable[str]) -> Iterator[Markdown]:
 
 
 def _choice(number: int, plan: Plan, risks: Mapping[str, str], width: int) -> Iterator[Markdown]:
-    yield markdown("### Choice {}: “{}”", number, _said(plan.name))
+    yield markdown("### Choice {}: “{}”", number, _quoted(plan.name))
     if plan.despite:
         yield markdown("**{}** {}. To allow it, choose it by name and give a reason in “Why”.", WITHHELD, _decisive(plan.despite))
     if plan.why:
@@ -98,8 +98,8 @@ def _step(number: int, step: Step, risk: str, width: int) -> Iterator[Markdown]:
     yield markdown(
         "**Step {}:** {} on {}{}. **Effect:** {}. **Lost:** {}.",
         number,
-        _said(step.kind, SHORT),
-        _said(step.owner, SHORT),
+        _quoted(step.kind, SHORT),
+        _quoted(step.owner, SHORT),
         markdown(" (risk: {})", risk) if risk else "",
         _decisive(step.effect),
         _decisive(step.loses),
@@ -108,13 +108,13 @@ def _step(number: int, step: Step, risk: str, width: int) -> Iterator[Markdown]:
 
 
 def _list(title: str, lines: Iterable[Any]) -> Iterator[Markdown]:
-    shown = [markdown("- {}", _said(line)) for line in first(lines, MOST)]
+    shown = [markdown("- {}", _quoted(line)) for line in first(lines, MOST)]
     if shown:
         yield joined("\n", [markdown("**{}:**\n", title), *shown])
 
 
 def _cause(cause: Cause, titles: Mapping[str, str]) -> Iterator[Markdown]:
-    yield markdown("**{} ({}):** {}", _said(titles.get(cause.slug, cause.slug), SHORT), cause.certainty.value, _said(cause.subject))
-    lines = [markdown("- {}", _said(line)) for line in first(cause.evidence, MOST)]
+    yield markdown("**{} ({}):** {}", _quoted(titles.get(cause.slug, cause.slug), SHORT), cause.certainty.value, _quoted(cause.subject))
+    lines = [markdown("- {}", _quoted(line)) for line in first(cause.evidence, MOST)]
     if lines:
         yield joined("\n", lines)

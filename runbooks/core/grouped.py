@@ -85,7 +85,7 @@ def how_many(report: Report, known: dict[str, CauseKnowledge]) -> str:
     return f"; {', '.join(words)}" if words else ""
 
 
-def folded(found: Diagnosis) -> Iterator[Finding]:
+def grouped_findings(found: Diagnosis) -> Iterator[Finding]:
     """The findings. Of more than `FEW` with one action, ids aside, the first stands for all, with their number."""
     alike: dict[tuple[str, str, str], list[Finding]] = {}
     for finding in found.findings:

@@ -28,7 +28,7 @@ def mildest_first(found: Diagnosis) -> Diagnosis:
     while rest:
         plans.append(next(p for p in rest if not milder(p, rest)))
         rest.remove(plans[-1])
-    told = tuple(_told(plan, milder(plan, plans)) for plan in plans)
+    told = tuple(_compared(plan, milder(plan, plans)) for plan in plans)
     return found if told == found.plans else found.model_copy(update={"plans": told})
 
 
@@ -37,7 +37,7 @@ def milder(plan: Plan, others: Sequence[Plan]) -> list[Plan]:
     return [p for p in others if harshness(p) < harshness(plan) and set(p.for_causes) & set(plan.for_causes)]
 
 
-def _told(plan: Plan, before: list[Plan]) -> Plan:
+def _compared(plan: Plan, before: list[Plan]) -> Plan:
     if not before:
         return plan
     words = f"harsher than “{before[0].name}”: it can cost {LOSES[harshness(plan)]}"

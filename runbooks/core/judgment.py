@@ -124,10 +124,10 @@ def to_do(slug: str, causes: Iterable[Cause], own: Callable[[Cause], str] | None
             alike.setdefault(general(line, c), {})[c.subject, filled(line, c)] = None
         if tier(c) == 0 and own:
             alike.setdefault(own(c), {})["", own(c)] = None
-    return tuple(said for line, told in alike.items() for said in _told(line, list(told)))
+    return tuple(said for line, told in alike.items() for said in _lines(line, list(told)))
 
 
-def _told(line: str, told: Sequence[tuple[str, str]]) -> Iterator[str]:
+def _lines(line: str, told: Sequence[tuple[str, str]]) -> Iterator[str]:
     """`told`: subject and the line as it is for it; a subject "": the line names it."""
     if len({subject for subject, _ in told}) > FEW:
         told = [(subject, line) for subject, _ in told]

@@ -5,7 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from runbooks.core.base import Frozen, Line
-from runbooks.core.node_look import NodeLook
+from runbooks.core.node_basics import NodeBasics
 from runbooks.core.outcome import Outcome
 
 SCHEMA = 1
@@ -49,7 +49,7 @@ class SystemCheck(Frozen):
     detail: str = ""
     seconds: float = 0.0
     state: CheckState | None = None  # None: older reports, which know only whether it answered
-    fix: str = ""  # how a fault is put right
+    fix: str = ""  # how to fix it
 
     @property
     def wrong(self) -> bool:
@@ -103,7 +103,7 @@ class NightlyReport(Frozen):
     ended_at: datetime
     results: tuple[Result, ...]
     nodes: tuple[str, ...]  # every node of the fleet, also those without a result
-    looks: tuple[NodeLook, ...] = ()  # the first look at each node: none of a node that was not looked at
+    looks: tuple[NodeBasics, ...] = ()  # the first look at each node: none of a node that was not looked at
     not_read: tuple[str, ...] = ()  # "node-b: unreachable: connection refused"
     systems: tuple[SystemCheck, ...] = ()
     troubles: tuple[Trouble, ...] = ()
@@ -112,7 +112,7 @@ class NightlyReport(Frozen):
 
     @property
     def outcome(self) -> Outcome:
-        """The worst of all: sick before cannot-tell before healthy; a system at fault cannot be told."""
+        """The worst of all: unhealthy before cannot-tell before healthy; a system at fault cannot be told."""
         found = {r.outcome for r in self.results}
         if any(o.exit_code == 1 for o in found):
             return Outcome.UNHEALTHY

@@ -2,7 +2,7 @@
 
 from runbooks.core.clean import one_line
 from runbooks.core.nightly import NightlyReport, SystemCheck
-from runbooks.core.node_look import quarantine
+from runbooks.core.node_basics import quarantine
 from runbooks.core.unmark import columns
 
 WIDEST = 90
@@ -23,10 +23,10 @@ def nightly_rows(report: NightlyReport) -> list[tuple[str, str, str, str]]:
         rows += [(node, "-", "quarantined", quarantine(look)) for look in report.looks if look.node == node and look.quarantined]
         if not found:
             rows.append((node, "-", "-", "no runbook applies"))
-    return rows + [(s.name, "-", "FAULT" if s.reachable else "no answer", _told(s)) for s in report.systems if s.wrong]
+    return rows + [(s.name, "-", "FAULT" if s.reachable else "no answer", _detail(s)) for s in report.systems if s.wrong]
 
 
-def _told(system: SystemCheck) -> str:
+def _detail(system: SystemCheck) -> str:
     return f"{system.detail}; fix: {system.fix}" if system.fix else system.detail
 
 

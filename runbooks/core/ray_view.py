@@ -104,7 +104,7 @@ def head_fault(head: Known[RayHead] | Absent | Unknown, lists: Known[Any] | Abse
 def _gone(head: RayHead) -> HeadFault:
     gcs, board = head.gcs, head.dashboard
     lives = board.answer is Answer.ANSWERS or board.pid is not None or gcs.answer is not Answer.REFUSED
-    words = (f"no gcs_server runs there and nothing listens at {gcs.at}", _told("its dashboard", board),
+    words = (f"no gcs_server runs there and nothing listens at {gcs.at}", _server_words("its dashboard", board),
              "its last words: " + " | ".join(head.last_words) if head.last_words else "")  # fmt: skip
     check = ("whether the fleet file's `gcs` and `temp_dir` are this head's",) if lives else ()
     return HeadFault(slug="head-gone", certainty=LIKELY if lives else SURE, evidence=words, decides=check)
@@ -114,22 +114,22 @@ def _stuck(gcs: Served, board: Served) -> HeadFault:
     """Its process is there, or the kernel accepts for it, and it says nothing."""
     runs = gcs.answer is Answer.SILENT
     check = () if runs else ("the end of gcs_server.out: it may be starting, or listen at another address",)
-    words = (_told("its GCS", gcs), _told("its dashboard", board))
+    words = (_server_words("its GCS", gcs), _server_words("its dashboard", board))
     return HeadFault(slug="head-stuck", certainty=SURE if runs else LIKELY, evidence=words, decides=check)
 
 
 def _board(gcs: Served, board: Served, lists: Unknown) -> HeadFault | None:
     if board.answer is not Answer.ANSWERS:
-        words = (_told("its dashboard", board), f"its GCS at {gcs.at} answers")
+        words = (_server_words("its dashboard", board), f"its GCS at {gcs.at} answers")
         return HeadFault(slug="dashboard-down", certainty=SURE, evidence=words)
     if lists.reason is UnknownReason.TIMED_OUT or lists.detail.startswith("HTTP 5"):
         check = ("CPU and memory of gcs_server, the end of gcs_server.out",)
-        words = (f"GCS and dashboard answer, its lists do not come: {lists.detail}", _told("its GCS", gcs))
+        words = (f"GCS and dashboard answer, its lists do not come: {lists.detail}", _server_words("its GCS", gcs))
         return HeadFault(slug="head-stuck", certainty=LIKELY, evidence=words, decides=check)
     return None
 
 
-def _told(what: str, it: Served) -> str:
+def _server_words(what: str, it: Served) -> str:
     """One server in a sentence."""
     how = {
         Answer.ANSWERS: f"answers at {it.at}", Answer.SILENT: f"accepts at {it.at} and does not answer",

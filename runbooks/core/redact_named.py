@@ -4,7 +4,7 @@ import re
 
 from runbooks.core.redact_text import Mark
 from runbooks.core.secret_names import is_address, is_secret_name, name_hint, secret_words
-from runbooks.core.secret_values import bare_token, is_address_in_part, is_prose, is_said, is_value
+from runbooks.core.secret_values import bare_token, is_address_in_part, is_prose, is_value, is_value_said
 
 _OPTION = re.compile(
     r"(?<![\w\-.])--?([A-Za-z][\w.\-]{0,60}+)(?:[ \t\0]{1,8}|\\{0,4}[\"'],\s{0,40}(?P<q>\\{0,4}[\"']))",
@@ -60,7 +60,7 @@ def named(text: str, mark: Mark, environment: bool = False) -> str:
         if (
             not value.strip()
             or not is_value(name, value, option=m[0].startswith("-"))
-            or ((m[2] == ":" or " " in name) and not quoted and not _is_said(text, m, name, end))
+            or ((m[2] == ":" or " " in name) and not quoted and not _is_value_said(text, m, name, end))
         ):
             continue
         out += [text[at:start], shown(name, value, mark)]
@@ -116,12 +116,12 @@ def _quoted_name(text: str, m: re.Match[str], begin: int) -> bool:
     return before in ("'", '"', "`") and m[0][-1] in ":=" and text.startswith(before, m.end()) and before not in m[0]
 
 
-def _is_said(text: str, m: re.Match[str], name: str, end: int) -> bool:
+def _is_value_said(text: str, m: re.Match[str], name: str, end: int) -> bool:
     """Whether the rest of the line behind `name:` is a value, not how a sentence goes on."""
     if end - m.end() > _LONGEST_SAID or "\n" in text[m.end() : end]:
         return True
     line = text.find("\n", end, end + 200)
-    return is_said(name, text[m.end() : line if line >= 0 else end + 200])
+    return is_value_said(name, text[m.end() : line if line >= 0 else end + 200])
 
 
 def _value_span(text: str, m: re.Match[str], begin: int, environment: bool) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from typing import Any
 import re2
 
 from runbooks.core.redact_named import looks_like_environment, named, named_hint, options, options_hint
-from runbooks.core.redact_said import beside, beside_hint, pairs, pairs_hint, said, said_hint
+from runbooks.core.redact_sentences import beside, beside_hint, pairs, pairs_hint, sentences, sentences_hint
 from runbooks.core.redact_text import HEADERS_HINT, PLACEHOLDER, SCHEMES_HINT, Mark, headers, pem, schemes, urls
 from runbooks.core.redact_tokens import (
     addresses,
@@ -77,7 +77,7 @@ def passes() -> tuple[Pass, ...]:
         Pass(_by_name, _compiled(f"(?i){named_hint()}"), by_line=False),
         Pass(pairs, _compiled(f"(?i){pairs_hint()}"), by_line=False),
         Pass(beside, _compiled(f"(?i){beside_hint()}")),
-        Pass(said, _compiled(f"(?i){said_hint()}")),
+        Pass(sentences, _compiled(f"(?i){sentences_hint()}")),
         Pass(blocks, _compiled(blocks_hint()), by_line=False, by_form=True),
         Pass(tokens, _compiled(tokens_hint()), by_form=True),
     )

@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from runbooks.core.distinct import prohibitions
 from runbooks.core.fixed import part_left
-from runbooks.core.grouped import folded, groups_of, how_many
+from runbooks.core.grouped import grouped_findings, groups_of, how_many
 from runbooks.core.knowledge import CauseKnowledge, Runbook
 from runbooks.core.outcome import Outcome
 from runbooks.core.plan import Plan
@@ -34,7 +34,7 @@ def render(report: Report, knowledge: Runbook | None = None) -> Markdown:
         causes=[(group, known.get(group.slug)) for group in groups_of(_shown(report.diagnosis.causes))],
         titles={slug: cause.title for slug, cause in known.items()},
         open=not report.outcome.row.well,
-        findings=tuple(folded(_now(report))),
+        findings=tuple(grouped_findings(_now(report))),
         ruled_out=[(group, known.get(group.slug)) for group in groups_of(_ruled_out(report.diagnosis.causes))],
         must_not=_must_not(report, known),
         plans=_plans(report),

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from runbooks.core.knowledge import load_runbook, runbook_slugs
 from runbooks.core.nightly import Change, NightlyReport, Result, Trouble
-from runbooks.core.node_look import alike
+from runbooks.core.node_basics import alike
 from runbooks.core.outcome import Outcome
 from runbooks.core.render import count, environment, tidy
 from runbooks.core.show import Markdown
@@ -51,12 +51,12 @@ def _quarantined(report: NightlyReport) -> list[str]:
 
 def nightly_headline(report: NightlyReport) -> str:
     """One line: how many nodes need a person, how many could not be entered or read."""
-    sick = {r.node for r in report.results if r.outcome.exit_code == 1}
+    faulty = {r.node for r in report.results if r.outcome.exit_code == 1}
     named = {line.partition(":")[0] for line in report.not_read} & set(report.nodes)
     shut = {r.node for r in report.results if r.shut}
     unread = ({r.node for r in report.results if not r.answered} | named) - shut
     down, wrong = ([s.name for s in report.systems if s.wrong and s.reachable is there] for there in (False, True))
-    parts = [f"{len(sick)} of {count(len(report.nodes), 'node')} need{'s' if len(sick) == 1 else ''} a person"] if sick else []
+    parts = [f"{len(faulty)} of {count(len(report.nodes), 'node')} need{'s' if len(faulty) == 1 else ''} a person"] if faulty else []
     if shut:
         parts.append(f"{len(shut)} could not be entered")
     if not parts:

@@ -60,8 +60,8 @@ def check_report(report: Any) -> tuple[str, dict[str, Any]]:
         raise ReplayError("a nightly report holds no evidence; replay one of the reports that it names")
     version = report["schema_version"]
     if not isinstance(version, int) or not 1 <= version <= SCHEMA:
-        raise ReplayError(f"report schema {_said(version)!r}: this version reads 1 to {SCHEMA}; use a newer gpu-runbooks")
-    slug, evidence, limits = _said(report.get("runbook")), report.get("evidence"), report.get("limits")
+        raise ReplayError(f"report schema {_shown(version)!r}: this version reads 1 to {SCHEMA}; use a newer gpu-runbooks")
+    slug, evidence, limits = _shown(report.get("runbook")), report.get("evidence"), report.get("limits")
     if slug not in runbook_slugs():
         raise ReplayError(f"report of runbook {slug!r}; {there_are(slug, runbook_slugs())}")
     if not isinstance(evidence, dict):
@@ -71,7 +71,7 @@ def check_report(report: Any) -> tuple[str, dict[str, Any]]:
     return slug, evidence
 
 
-def _said(value: Any) -> str:
+def _shown(value: Any) -> str:
     """What stands there, for a message; its kind where that is no text and no number."""
     return str(value)[:200] if isinstance(value, str | int | float) else kind(value)
 
@@ -93,9 +93,9 @@ def replay_with(
     except (ArithmeticError, ValueError) as e:
         raise ReplayError(f"the evidence holds a value that no reader makes, and it cannot be judged: {e}") from e
     return Replayed(
-        id=_said(report.get("id", "")),
+        id=_shown(report.get("id", "")),
         runbook=str(report["runbook"]),
-        target=_said(report.get("target", "")),
+        target=_shown(report.get("target", "")),
         recorded=_recorded(report.get("diagnosis"), notes),
         now=now,
         notes=tuple(notes),

@@ -13,7 +13,7 @@ from runbooks.core.harshness import mildest_first
 from runbooks.core.knowledge import Runbook, load_runbook
 from runbooks.core.together import together
 from runbooks.core.unexplained import explained
-from runbooks.core.unread import held
+from runbooks.core.unread import as_far_as_read
 from runbooks.core.verdict import Diagnosis
 from runbooks.core.worded import worded
 
@@ -33,7 +33,7 @@ def by_the_rules(slug: str) -> Callable[[Callable[[E, L], Diagnosis]], Callable[
         def diagnose(evidence: E, limits: L) -> Diagnosis:
             known = book(slug)
             found = explained(known, evidence, judge(evidence, limits))
-            found = granted(known, evidence, held(known, evidence, found))
+            found = granted(known, evidence, as_far_as_read(known, evidence, found))
             return worded(known, covering(evidence, mildest_first(together(allowed(known, found)))))
 
         return diagnose

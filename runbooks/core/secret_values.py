@@ -47,7 +47,7 @@ def is_value(name: str, value: str, option: bool = False) -> bool:
     return not (may_be_path(name) and (_PATH.fullmatch(plain) or is_open(plain)))
 
 
-def is_said(name: str, value: str) -> bool:
+def is_value_said(name: str, value: str) -> bool:
     """False if what stands behind `name: ` is how a sentence goes on. A key or token has no blanks and is no word."""
     words = value.split()
     if not words or is_prose(words[0]) or words[0].endswith("…"):  # the beginning of one

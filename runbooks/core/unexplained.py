@@ -28,7 +28,7 @@ def explained(book: Runbook, evidence: BaseModel, found: Diagnosis) -> Diagnosis
         return found.model_copy(update={"findings": (*found.findings, *_left_over(book, evidence, found))})
     if found.state is not State.HEALTHY:
         return found
-    open_, more = _said(book, evidence, found)
+    open_, more = _failure_lines(book, evidence, found)
     open_ = _not_among(open_, (f.issue for f in found.findings if f.category == HISTORY))
     if not open_:
         return found
@@ -46,7 +46,7 @@ def not_used(line: str) -> Finding:
 def _left_over(book: Runbook, evidence: BaseModel, found: Diagnosis) -> tuple[Finding, ...]:
     """Lines that report a failure and stand nowhere in the judgment."""
     said = [line for c in found.causes for line in c.evidence] + [f.issue for f in found.findings] + list(found.unknowns)
-    open_, more = _said(book, evidence, found)
+    open_, more = _failure_lines(book, evidence, found)
     left = _not_among(open_, (*said, found.headline))
     new = tuple(dict.fromkeys(f"{words_of(type(evidence), path)}: {line}" for path, line in left))
     return tuple(not_used(line) for line in (*new[:MOST_LINES], *_rest(len(new), more)))
@@ -64,7 +64,7 @@ def _rest(count: int, more: bool) -> tuple[str, ...]:
     return (f"and {'at least ' if more else ''}{rest} more {'line' if rest == 1 else 'lines'} of that kind",) if rest > 0 else ()
 
 
-def _said(book: Runbook, evidence: BaseModel, found: Diagnosis) -> tuple[list[tuple[str, str]], bool]:
+def _failure_lines(book: Runbook, evidence: BaseModel, found: Diagnosis) -> tuple[list[tuple[str, str]], bool]:
     """(place, line) of every line that reports a failure which no cause of the judgment names; whether there may be more.
 
     Also where the same words name a cause: their other lines that report a failure speak for themselves.

@@ -50,7 +50,7 @@ class PagePart(NamedTuple):
     rows: tuple[tuple[Words, ...], ...] = ()  # the first is the table's head
 
 
-def said(words: Words) -> str:
+def text_of(words: Words) -> str:
     """The text alone."""
     return "".join(span.text for span in words)
 
@@ -111,11 +111,11 @@ def plain(page: Markdown) -> str:
 
 
 def _plain(block: PagePart) -> Iterator[str]:
-    text = said(block.words)
+    text = text_of(block.words)
     if block.kind is PartKind.VERBATIM:
         yield from (f"{INDENT}{line}" for line in block.lines)
     elif block.kind is PartKind.TABLE:
-        yield from columns([[said(cell) for cell in row] for row in block.rows])
+        yield from columns([[text_of(cell) for cell in row] for row in block.rows])
     elif block.kind is PartKind.ITEM:
         yield f"{'  ' * block.level}- {text}"
     else:

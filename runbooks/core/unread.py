@@ -44,7 +44,7 @@ class Lost(ReadingAt):
         return self.reading.why
 
 
-def held(book: Runbook, evidence: BaseModel, found: Diagnosis) -> Diagnosis:
+def as_far_as_read(book: Runbook, evidence: BaseModel, found: Diagnosis) -> Diagnosis:
     """The judgment as far as what was read allows it."""
     lost = unread(evidence)
     if not lost or found.state is State.NOT_APPLICABLE:

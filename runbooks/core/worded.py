@@ -17,8 +17,8 @@ _LINES = ("do_now", "must_not", "waiting_costs", "unknowns")
 def worded(book: Runbook, found: Diagnosis) -> Diagnosis:
     """The judgment with titles where its texts name causes by their slugs, and prohibitions where prohibitions stand."""
     titles = {slug: known.title for slug, known in book.causes.items()}
-    new: dict[str, Any] = {name: tuple(told(titles, x) for x in getattr(found, name)) for name in _LINES}
-    headline = told(titles, found.headline)
+    new: dict[str, Any] = {name: tuple(titled(titles, x) for x in getattr(found, name)) for name in _LINES}
+    headline = titled(titles, found.headline)
     if found.state is State.CANNOT_TELL:
         headline = _ANSWER.sub(lambda m: ": " if m[1] == " " else m[1], headline).strip(" :;") or found.headline
     forbidden = tuple(x for x in new["do_now"] if is_prohibition(x))
@@ -27,7 +27,7 @@ def worded(book: Runbook, found: Diagnosis) -> Diagnosis:
     new["do_now"] = (*(chosen if len(rest) + len(forbidden) < len(new["do_now"]) else ()), *rest)
     new["must_not"] = tuple(dict.fromkeys((*new["must_not"], *forbidden)))
     new["findings"] = tuple(_finding(titles, f) for f in found.findings)
-    return found.model_copy(update=new | {"headline": headline, "symptom": told(titles, found.symptom)})
+    return found.model_copy(update=new | {"headline": headline, "symptom": titled(titles, found.symptom)})
 
 
 def is_prohibition(line: str) -> bool:
@@ -35,7 +35,7 @@ def is_prohibition(line: str) -> bool:
     return bool(_PROHIBITION.match(line))
 
 
-def told(titles: dict[str, str], text: str) -> str:
+def titled(titles: dict[str, str], text: str) -> str:
     """`text` with the title in place of a slug: as it is where it names the cause ("crashed: exit code 134"), else in quotes."""
     if not titles or ("-" not in text and ":" not in text):
         return text
@@ -45,7 +45,7 @@ def told(titles: dict[str, str], text: str) -> str:
 
 
 def _finding(titles: dict[str, str], finding: Finding) -> Finding:
-    new = {"issue": told(titles, finding.issue), "action": told(titles, finding.action)}
+    new = {"issue": titled(titles, finding.issue), "action": titled(titles, finding.action)}
     return finding.model_copy(update=new)
 
 

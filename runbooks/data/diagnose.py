@@ -55,7 +55,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:  # noqa: ARG001 -
         state=_state(evidence, found, unread),
         headline=_headline(evidence, credible(found), unread),
         must_not=() if found else ("rewrite data that was not found broken",),
-        findings=(*findings(SLUG, credible(found), "data"), *_told(evidence, causes)),
+        findings=(*findings(SLUG, credible(found), "data"), *_log_findings(evidence, causes)),
         by_hand=tuple(f"tail -c 300 {p}; wc -lc {p}" for p in evidence.files),
     )
     return with_unused(judged, _unused(evidence))
@@ -73,7 +73,7 @@ def _unused(evidence: Evidence) -> tuple[str, ...]:
     return tuple(name for name, unused in idle.items() if unused)
 
 
-def _told(evidence: Evidence, causes: list[Cause]) -> tuple[Finding, ...]:
+def _log_findings(evidence: Evidence, causes: list[Cause]) -> tuple[Finding, ...]:
     """What else the loader's log says, by the whole knowledge: the data may be well."""
     log = evidence.log.value if isinstance(evidence.log, Known) else ""
     return findings_of(log, "the job's log", "data-check", (c.slug for c in causes))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from runbooks.core.args.containers import Moving, RestartContainer
 from runbooks.core.args.nodes import Gone, QuarantineNode, ResetGpu, ResetNodeJobs, RestartJob
 from runbooks.core.by_hand import detached
-from runbooks.core.node_look import QUARANTINE
+from runbooks.core.node_basics import QUARANTINE
 from runbooks.core.plan import Plan, Step
 from runbooks.core.reading import Known
 from runbooks.core.signals import ended

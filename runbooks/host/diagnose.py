@@ -90,7 +90,7 @@ def _judged(g: Gauge, limits: Limits, before: datetime | None) -> tuple[Certaint
     if not g.limit:
         return None, ()
     share = _share(g)
-    words = [f"{g.subject} has {g.told} ({100 * share:.0f} %): {g.setting}"]
+    words = [f"{g.subject} has {g.in_words} ({100 * share:.0f} %): {g.setting}"]
     if g.refused:
         words.append(_refused(g, before))
     if g.default and g.of in SMALL:
@@ -115,14 +115,14 @@ def _old(evidence: Evidence) -> Iterator[Finding]:
     """What was refused, and not again since the earlier look: told, and nobody is called for it."""
     for g in evidence.threads.value if isinstance(evidence.threads, Known) else ():
         if g.refused and g.refused == g.refused_before:
-            issue = f"{g.subject} has {g.told} now; {_refused(g, evidence.before)}"
+            issue = f"{g.subject} has {g.in_words} now; {_refused(g, evidence.before)}"
             yield Finding(priority="LOW", category="host-limits/thread-limit", issue=issue, action="Nothing, unless it comes again.")
 
 
 def _full(g: Gauge, limits: Limits) -> tuple[Certainty | None, tuple[str, ...]]:
     """Of a large disk a small share is still much."""
     share = _share(g)
-    words = (f"{g.subject} uses {g.told} ({100 * share:.1f} %) of what ordinary users may use: {g.setting}",)
+    words = (f"{g.subject} uses {g.in_words} ({100 * share:.1f} %) of what ordinary users may use: {g.setting}",)
     if share >= limits.disk_confirmed_share:
         return Certainty.CONFIRMED, words
     scarce = g.of == "inodes" or (g.limit or 0) - g.used < limits.disk_room_bytes
@@ -206,5 +206,5 @@ def _headline(evidence: Evidence, causes: tuple[Cause, ...], unknowns: tuple[str
         return f"{len(unknowns)} readings are missing; nothing else of {evidence.node} is near a limit"
     read = [g for name in OF if isinstance(r := getattr(evidence, name), Known) for g in r.value if g.limit]
     most = max(read, key=_share, default=None)
-    top = f"; nearest: {advice.short(most.subject)}, {most.told}" if most else ""
+    top = f"; nearest: {advice.short(most.subject)}, {most.in_words}" if most else ""
     return f"Nothing of {evidence.node} is near a limit ({len(read)} limits read{top})"

@@ -24,7 +24,7 @@ class Gauge(Frozen):
     default: bool = False  # the small size that is got unasked, where more is needed: shared memory of a job, locked memory with RDMA
 
     @property
-    def told(self) -> str:
+    def in_words(self) -> str:
         """How much of it is used, for a person: "512 of 1024 open files", "63.9 MiB of 64 MiB", "64 KiB of 64 KiB, locked"."""
         kind, _, what = self.of.rpartition(" ")
         if what != "bytes":

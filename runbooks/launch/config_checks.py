@@ -48,7 +48,7 @@ def _leaves(launch: Launch) -> set[str]:
 def _sure(trap: Trap, launch: Launch) -> Certainty:
     """What cannot be meant is confirmed. Text with a colon may be an image and its tag or a host and its port: a key that the
     program knows excludes that, and a number that is neither tag nor port makes it likely."""
-    if trap.kind == "config-value" and _said_later(trap, launch):
+    if trap.kind == "config-value" and _set_later(trap, launch):
         return Certainty.LIKELY
     if trap.fails or _lost_key(trap) in _leaves(launch):
         return Certainty.CONFIRMED
@@ -56,7 +56,7 @@ def _sure(trap: Trap, launch: Launch) -> Certainty:
     return Certainty.LIKELY if not _lost_key(trap) or is_exponent(value) else Certainty.POSSIBLE
 
 
-def _said_later(trap: Trap, launch: Launch) -> bool:
+def _set_later(trap: Trap, launch: Launch) -> bool:
     """Whether the command line gives that key a value, which may come after the file's: --min-nodes=2, elastic.min_nodes=2."""
     flags = [w for w in launch.command if w.startswith("-") or "=" in w]
     names = {w.lstrip("-+").partition("=")[0].rpartition(".")[2].replace("-", "_") for w in flags}

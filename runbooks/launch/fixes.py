@@ -28,7 +28,7 @@ _FIXES = {
     "launcher-per-task": "srun --ntasks-per-node=1 torchrun …   # NODE_RANK from SLURM_NODEID; or no torchrun and a task for each GPU",
     "launch-already-there": "ps -o pid,lstart,args --ppid PID; squeue   # on {subject}: does that start go on? then do not start a second",
     "proxy-closes": "kubectl get pod POD -o jsonpath='{{.spec.containers[*].name}}'   # then without injection for training pods, "
-    'sidecar.istio.io/inject: "false" in their template, and start the job anew',
+    'sidecar.istio.io/inject: "false" in their template, and start the job again',
     "peer-unreachable": "iptables -I INPUT -p tcp --dport {port} -j ACCEPT   # on {peers}, then from {subject}: nc -zv ADDRESS {port}",
     "shm-small": "mount -o remount,size={shm}G /dev/shm   # in a container: --shm-size={shm}g or --ipc=host",
     "rdma-missing": "apt-get install -y libibverbs1 ibverbs-providers; ls /sys/class/infiniband; ulimit -l unlimited",

@@ -14,14 +14,14 @@ SHARED = "whether its processes share GPUs on purpose: each that takes the one o
 
 def process_causes(nodes: list[LaunchNodeFacts], launch: Launch) -> list[Cause]:
     """More processes than GPUs that they see. What has no GPU on purpose is none of it. A launch's own count is compared elsewhere."""
-    each, said = _asked(launch)
+    each, said = _processes_per_node(launch)
     if (count := listed(launch)) and each > count:
         words = f"{said}, and {NAME}={launch.env[NAME]} shows {count} GPUs to all of them"
         return [failed("launch-command", "launch command", words, sure=False, decides=(SHARED,))]
     return [c for n in nodes for c in _on(n, launch, each, said)] if launch.gpus_per_node is None else []
 
 
-def _asked(launch: Launch) -> tuple[int, str]:
+def _processes_per_node(launch: Launch) -> tuple[int, str]:
     """Processes that the command starts on a node, each with a GPU, and the words that say so; 0: it does not say."""
     parsed = parse_launch(list(launch.command), b"")
     if parsed is not None:

@@ -27,7 +27,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     host = tuple(host_causes(evidence, limits))
     device = (_beside(c, host) for c in device_causes(evidence, limits))
     causes = ordered(SLUG, (*device, *host, *snapshot_causes(evidence)))
-    open_ = (*window.undated(evidence), *_untold(evidence, causes, limits))
+    open_ = (*window.undated(evidence), *_unknown_killer(evidence, causes, limits))
     seen = evidence.log.value.cuda if isinstance(evidence.log, Known) else ()
     return diagnosis(
         SLUG,
@@ -37,7 +37,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
         symptom=seen[-1].text[:300] if seen else "",
         must_not=() if causes else ("end a process on a GPU because it holds memory",),
         after=_advice(evidence, causes, seen),
-        findings=(*findings(SLUG, causes, "memory"), *_told(evidence, causes), *window.others(evidence, limits)),
+        findings=(*findings(SLUG, causes, "memory"), *_log_findings(evidence, causes), *window.others(evidence, limits)),
         unknowns=(*open_, *_unused(evidence, causes, seen)),
         by_hand=("nvidia-smi --query-compute-apps=pid,gpu_uuid,used_memory --format=csv",
         "ls -l /proc/*/fd 2>/dev/null | grep nvidia"),
@@ -51,7 +51,7 @@ def _beside(found: Cause, host: tuple[Cause, ...]) -> Cause:
     return found.model_copy(update={"certainty": Certainty.LIKELY, "decides": ("the time of that kill against the log's last line",)})
 
 
-def _told(evidence: Evidence, causes: tuple[Cause, ...]) -> tuple[Finding, ...]:
+def _log_findings(evidence: Evidence, causes: tuple[Cause, ...]) -> tuple[Finding, ...]:
     """What else the job's log says, by the whole knowledge: memory may not be what ended it."""
     words = evidence.log.value.words if isinstance(evidence.log, Known) else ()
     own = book().causes if any(not c.innocent for c in causes) else (c.slug for c in causes)
@@ -71,7 +71,7 @@ def _unused(evidence: Evidence, causes: tuple[Cause, ...], seen: tuple[CudaOom, 
     return (told,) if given and not _advised(causes, seen) else ()
 
 
-def _untold(evidence: Evidence, causes: tuple[Cause, ...], limits: Limits) -> tuple[str, ...]:
+def _unknown_killer(evidence: Evidence, causes: tuple[Cause, ...], limits: Limits) -> tuple[str, ...]:
     """Who ended a job whose log says that it was killed, where no kill is of that time."""
     log = evidence.log.value if isinstance(evidence.log, Known) else None
     if log is None or not log.killed or causes or isinstance(evidence.killed, Unknown):

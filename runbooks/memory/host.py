@@ -41,7 +41,7 @@ def _place(kill: HostOom) -> str:
 def _killed(evidence: Evidence, place: str, kills: Sequence[HostOom], limits: "Limits") -> Cause:
     """The kills of one place as one cause. The surest of them counts: it may be the job's."""
     slug, _, group = place.partition(" ")
-    words = tuple(window.told(k) for k in kills)
+    words = tuple(window.kill_words(k) for k in kills)
     sure, why = min((_how_sure(evidence, k, limits) for k in kills), key=lambda s: _RANK(s[0]))
     where = whose(group) if slug == "cgroup-oom" else "the machine"
     if group in ("numa", "untold"):

@@ -10,13 +10,13 @@ from runbooks.core.verdict import Finding
 from runbooks.memory.evidence import Evidence
 from runbooks.memory.parsers.kernel_ooms import HostOom
 from runbooks.memory.parsers.named_pid import names_pid
-from runbooks.triage.text import telling
+from runbooks.triage.text import error_lines
 
 if TYPE_CHECKING:
     from runbooks.memory.limits import Limits
 
 AHEAD = timedelta(hours=1)  # a kernel's clock drifts by seconds an hour: a time further ahead of the look is wrong
-MOST = 5  # kills of another time, told one by one
+MOST = 5  # kills of another time, kill_words one by one
 
 
 def kills(evidence: Evidence) -> tuple[HostOom, ...]:
@@ -40,7 +40,7 @@ def starts(evidence: Evidence, limits: "Limits") -> datetime:
     """From when on a kill is of the time that is asked about."""
     if evidence.since:
         return evidence.since - timedelta(seconds=limits.kill_drift_s)
-    last, reach = _asked(evidence, limits)
+    last, reach = _moment(evidence, limits)
     return last - timedelta(seconds=reach)
 
 
@@ -57,7 +57,7 @@ def named(evidence: Evidence, kill: HostOom) -> str:
     log = evidence.log.value if isinstance(evidence.log, Known) else None
     if log is None or not log.killed or evidence.since:
         return ""
-    return next((line for line in reversed(telling("\n".join(log.words))) if names_pid(line, kill.pid)), "")
+    return next((line for line in reversed(error_lines("\n".join(log.words))) if names_pid(line, kill.pid)), "")
 
 
 def near(evidence: Evidence, kill: HostOom, limits: "Limits") -> bool:
@@ -74,7 +74,7 @@ def span(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def told(kill: HostOom) -> str:
+def kill_words(kill: HostOom) -> str:
     """A kill with its time."""
     when = f"{kill.at:%Y-%m-%d %H:%M:%S} UTC: " if kill.at else ""
     return f"{when}the kernel killed pid {kill.pid} ({kill.name}), which held {size(kill.rss)}"
@@ -84,12 +84,12 @@ def others(evidence: Evidence, limits: "Limits") -> tuple[Finding, ...]:
     """Kills of another time: listed with their dates, and no part of the verdict."""
     found = [k for k in kills(evidence) if _elsewhen(evidence, k, limits)]
     left = (f"{len(found) - MOST} more before these",) if len(found) > MOST else ()
-    lines = (*left, *(f"{told(k)} ({_where(evidence, k)})" for k in found[-MOST:]))
+    lines = (*left, *(f"{kill_words(k)} ({_where(evidence, k)})" for k in found[-MOST:]))
     action = "Nothing, unless you ask about that time."
     return tuple(Finding(priority="LOW", category="memory/another-time", issue=x, action=action) for x in lines)
 
 
-def _asked(evidence: Evidence, limits: "Limits") -> tuple[datetime, float]:
+def _moment(evidence: Evidence, limits: "Limits") -> tuple[datetime, float]:
     """The moment that is asked about by hand, and how far from it a kill may be."""
     log = evidence.log.value if isinstance(evidence.log, Known) else None
     last = log.written_at if log and log.written_at else evidence.taken_at
@@ -101,7 +101,7 @@ def _elsewhen(evidence: Evidence, kill: HostOom, limits: "Limits") -> bool:
         return False
     if evidence.since:
         return kill.at < starts(evidence, limits)
-    last, reach = _asked(evidence, limits)
+    last, reach = _moment(evidence, limits)
     before = (last - kill.at).total_seconds()
     if -limits.kill_near_s <= before <= limits.kill_old_s and named(evidence, kill):
         return False

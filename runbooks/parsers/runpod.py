@@ -202,16 +202,16 @@ def merge(first: Pod, second: Pod | None) -> Pod:
     return Pod.model_validate(own | more)
 
 
-class LogSaid(StrEnum):
+class LogEvent(StrEnum):
     """How far a pod came, by a line of its system log. What went wrong is judged by the knowledge base."""
 
     PULLING = "pulling"
     STARTED = "started"
 
 
-_LOG: tuple[tuple[LogSaid, str], ...] = (
-    (LogSaid.PULLING, r"Downloading|Extracting|Pulling (?:from|fs layer)|Verifying Checksum|Waiting$"),
-    (LogSaid.STARTED, r"start container"),
+_LOG: tuple[tuple[LogEvent, str], ...] = (
+    (LogEvent.PULLING, r"Downloading|Extracting|Pulling (?:from|fs layer)|Verifying Checksum|Waiting$"),
+    (LogEvent.STARTED, r"start container"),
 )
 _LOG_RE = tuple((said, re.compile(p)) for said, p in _LOG)
 
@@ -228,12 +228,12 @@ def layer_gb(line: str) -> tuple[str, float] | None:
     return (re.findall(r"\b[0-9a-f]{12}\b", line) or [line[:30]])[0], float(found[1]) * _UNIT[found[2]]
 
 
-def read_log_line(line: str) -> LogSaid | None:
+def read_log_line(line: str) -> LogEvent | None:
     """How far the line says that it came; None: it is about something else."""
     return next((said for said, pattern in _LOG_RE if pattern.search(line)), None)
 
 
-def last_phase(lines: Sequence[str]) -> tuple[LogSaid | None, str]:
+def last_phase(lines: Sequence[str]) -> tuple[LogEvent | None, str]:
     """How far the log says that the pod came, and the line that says so."""
     told = [(said, line) for line in lines if (said := read_log_line(line))]
     return told[-1] if told else (None, "")

@@ -77,9 +77,9 @@ def _who(ranks: tuple[Worker, ...]) -> str:
     return ", ".join(f"rank {_rank(w)} (pid {w.pid} on {w.node})" for w in ranks[:NAMED]) + more
 
 
-def env_causes(evidence: Evidence, import_s: float) -> list[Cause]:
+def env_causes(evidence: Evidence, jobs: tuple[EnvJob, ...], import_s: float) -> list[Cause]:
     """Every cause of every such job of this rendezvous. `import_s`: what a rank takes before it opens its store."""
-    return [c for job in env_jobs(evidence) if _is_of_this(job, evidence) for c in _job(job, evidence, import_s)]
+    return [c for job in jobs if _is_of_this(job, evidence) for c in _job(job, evidence, import_s)]
 
 
 def _is_of_this(job: EnvJob, evidence: Evidence) -> bool:
@@ -207,7 +207,7 @@ def _connected(job: EnvJob, evidence: Evidence) -> Iterator[str]:
             yield f"{port.established} connections of others to its store exist"
 
 
-def env_groups(evidence: Evidence) -> tuple[Group, ...]:
+def env_groups(jobs: tuple[EnvJob, ...]) -> tuple[Group, ...]:
     """Such a job with all its ranks: while they live, none of them is ended for another fault."""
     return tuple(
         Group(
@@ -216,5 +216,5 @@ def env_groups(evidence: Evidence) -> tuple[Group, ...]:
             ties=("one MASTER_ADDR and MASTER_PORT",),
             at_work=tuple(f"{_who((w,))} lives" for w in job.ranks),
         )
-        for job in env_jobs(evidence)
+        for job in jobs
     )

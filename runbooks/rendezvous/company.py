@@ -3,18 +3,18 @@
 from runbooks.core.members import process, run
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Group
-from runbooks.rendezvous.by_env import env_groups
+from runbooks.rendezvous.by_env import EnvJob, env_groups
 from runbooks.rendezvous.evidence import Evidence
 from runbooks.rendezvous.life import agents_of, known_nodes, life_of, workers_of
 from runbooks.rendezvous.parsers.etcd_v2 import Backend, RunKeys
 
 
-def groups(evidence: Evidence) -> tuple[Group, ...]:
-    """One for each run that the store or an agent names, and for each job without torchrun."""
+def groups(evidence: Evidence, jobs: tuple[EnvJob, ...]) -> tuple[Group, ...]:
+    """One for each run that the store or an agent names, and for each of `jobs`, which have no torchrun."""
     stored = evidence.runs.value.second if isinstance(evidence.runs, Known) else ()
     agents = (a.launch for n in known_nodes(evidence) for a in n.agents if a.launch.backend in set(Backend))  # not a plug-in's
     named = {(r.run, r.backend) for r in stored} | {(a.run_id, Backend(a.backend)) for a in agents if a.run_id}
-    return (*(_group(RunKeys(run=ident, backend=backend), evidence) for ident, backend in sorted(named)), *env_groups(evidence))
+    return (*(_group(RunKeys(run=ident, backend=backend), evidence) for ident, backend in sorted(named)), *env_groups(jobs))
 
 
 def _group(one: RunKeys, evidence: Evidence) -> Group:

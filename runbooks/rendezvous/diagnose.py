@@ -6,7 +6,7 @@ from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
 from runbooks.core.rules import by_the_rules
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 from runbooks.rendezvous.advice import always, besides, proposals
-from runbooks.rendezvous.by_env import env_causes
+from runbooks.rendezvous.by_env import EnvJob, env_causes, env_jobs
 from runbooks.rendezvous.causes import confirmed, possible
 from runbooks.rendezvous.company import groups
 from runbooks.rendezvous.etcd_judge import etcd_causes
@@ -17,7 +17,7 @@ from runbooks.rendezvous.life import known_nodes, life_of
 from runbooks.rendezvous.plans import plans_for
 from runbooks.rendezvous.ports import port_causes
 from runbooks.rendezvous.putback import judge_putback
-from runbooks.rendezvous.runs import judge_run, subject, told_apart
+from runbooks.rendezvous.runs import judge_run, of_backend, subject
 from runbooks.rendezvous.stores import store_causes
 from runbooks.triage.text import meanings
 
@@ -54,7 +54,8 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     asked = not (isinstance(evidence.saved, Unknown) and evidence.saved.reason is UnknownReason.NOT_RECORDED)
     if asked and evidence.saved != NO_RETURN:
         return judge_putback(evidence)
-    causes = ordered(SLUG, dict.fromkeys((*_places(evidence, limits), *_runs(evidence), *_follows(evidence))))
+    jobs = env_jobs(evidence)
+    causes = ordered(SLUG, dict.fromkeys((*_places(evidence, jobs, limits), *_runs(evidence), *_follows(evidence))))
     on, withheld = etcd_goes_on([c.slug for c in causes if c.certainty is Certainty.CONFIRMED], evidence)
     plans = (*on, *plans_for(causes, evidence, limits.old_agent_age_s))
     return diagnosis(
@@ -69,15 +70,15 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
         waiting_costs=_costs(causes),
         findings=findings(SLUG, causes, "rendezvous"),
         by_hand=(*_by_hand(evidence), *proposals(causes, evidence)),
-        groups=groups(evidence),
+        groups=groups(evidence, jobs),
     )
 
 
-def _places(evidence: Evidence, limits: Limits) -> list[Cause]:
+def _places(evidence: Evidence, jobs: tuple[EnvJob, ...], limits: Limits) -> list[Cause]:
     found = [*etcd_causes(evidence, limits.fsync_p99_s), *_skew(evidence, limits.clock_skew_s)]
     import_s = limits.old_agent_age_s
     return [
-        *found, *launch_causes(evidence), *env_causes(evidence, import_s), *store_causes(evidence, import_s),
+        *found, *launch_causes(evidence), *env_causes(evidence, jobs, import_s), *store_causes(evidence, jobs, import_s),
         *port_causes(evidence, import_s),
     ]  # fmt: skip
 
@@ -97,7 +98,7 @@ def _runs(evidence: Evidence) -> list[Cause]:
         return []
     chosen = [r for r in evidence.runs.value.second if evidence.run in ("", r.run)]
     found = [(r, c) for r in chosen for c in judge_run(r, life_of(r.run, r.backend, evidence), evidence)]
-    return [told_apart(c, str(r.backend)) if c.subject == subject(r) else c for r, c in found]
+    return [of_backend(c, str(r.backend)) if c.subject == subject(r) else c for r, c in found]
 
 
 def _follows(evidence: Evidence) -> list[Cause]:

@@ -10,7 +10,7 @@ from runbooks.core.verdict import Diagnosis, Finding, State
 from runbooks.rendezvous.causes import confirmed, possible
 from runbooks.rendezvous.evidence import Evidence, Putback
 from runbooks.rendezvous.plans import owner
-from runbooks.rendezvous.runs import subject, told_apart
+from runbooks.rendezvous.runs import of_backend, subject
 
 SLUG = "stale-rendezvous"
 MUST_NOT = (
@@ -31,7 +31,7 @@ def judge_putback(evidence: Evidence) -> Diagnosis:
     who = subject(found)
     if found.refusal:
         look = "a look at the keys that are there now"
-        no = told_apart(possible("run-to-restore", who, found.refusal, decides=(look,)), str(found.backend))
+        no = of_backend(possible("run-to-restore", who, found.refusal, decides=(look,)), str(found.backend))
         headline = f"{evidence.name}: {who} must not be put back: {found.refusal}"
         return diagnosis(SLUG, (no,), state=State.CANNOT_TELL, headline=headline, must_not=MUST_NOT)
     if not found.missing:
@@ -40,7 +40,7 @@ def judge_putback(evidence: Evidence) -> Diagnosis:
         )
     words = [f"{len(found.missing)} keys of {found.file} are not in etcd"]
     words += [f"{found.expired} more have expired meanwhile and stay away"] if found.expired else []
-    cause = told_apart(confirmed("run-to-restore", who, *words), str(found.backend))
+    cause = of_backend(confirmed("run-to-restore", who, *words), str(found.backend))
     return diagnosis(
         SLUG,
         (cause,),

@@ -50,7 +50,7 @@ def subject(run: RunKeys | Putback) -> str:
     return f"run {run.run} ({run.backend})"
 
 
-def told_apart(cause: Cause, backend: str) -> Cause:
+def of_backend(cause: Cause, backend: str) -> Cause:
     """One id in two backends is two runs."""
     return cause.model_copy(update={"told_apart": (("backend", backend),)})
 

@@ -2,15 +2,15 @@
 
 from runbooks.core.verdict import Cause
 from runbooks.parsers.address import address_of, is_loopback
-from runbooks.rendezvous.by_env import env_jobs
+from runbooks.rendezvous.by_env import EnvJob
 from runbooks.rendezvous.causes import benign, confirmed, likely, possible
 from runbooks.rendezvous.evidence import Agent, Evidence, NodeFacts, Reachability, StoreView
 from runbooks.rendezvous.launches import live_agents, live_workers, meets_at
 from runbooks.rendezvous.life import hosts_of, known_nodes, place_of
 
 
-def store_causes(evidence: Evidence, import_s: float) -> list[Cause]:
-    """Every cause of every C10d endpoint. `import_s`: what an agent takes before it opens its store."""
+def store_causes(evidence: Evidence, jobs: tuple[EnvJob, ...], import_s: float) -> list[Cause]:
+    """Every cause of every C10d endpoint. `jobs`: those without torchrun. `import_s`: what an agent takes before it opens its store."""
     causes = []
     for store in evidence.stores:
         here = place_of(store.endpoint, evidence)
@@ -22,7 +22,7 @@ def store_causes(evidence: Evidence, import_s: float) -> list[Cause]:
             causes.append(_nobody(store, asks, evidence, import_s))
         if store.answers and users:
             causes += _cut_off(store, users, evidence)
-        if store.answers and not users and not any(job.place == here for job in env_jobs(evidence)):
+        if store.answers and not users and not any(job.place == here for job in jobs):
             causes.append(_alone(store))
         jobs = {(a.launch.run_id, a.launch.script, a.launch.script_digest * (a in asks)) for a in users}
         if store.answers and len(jobs) > 1:

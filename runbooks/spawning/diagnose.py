@@ -9,7 +9,7 @@ from runbooks.core.rules import by_the_rules
 from runbooks.core.unexplained import HISTORY, not_used
 from runbooks.core.unread import missing
 from runbooks.core.verdict import Diagnosis, Finding, State
-from runbooks.parsers.runpod import LogSaid, read_log_line
+from runbooks.parsers.runpod import LogEvent, read_log_line
 from runbooks.spawning.all_workers import judge_all
 from runbooks.spawning.around import DONE, is_of_others, judge_around, judge_others
 from runbooks.spawning.company import group_of, orchestrator_of
@@ -172,7 +172,7 @@ def _findings(v: SpawningView) -> tuple[Finding, ...]:
 
 def _outlived(v: SpawningView) -> tuple[Finding, ...]:
     """What the pod's log reports of the pull before its container first started: that start came after it."""
-    before = list(takewhile(lambda line: read_log_line(line) is not LogSaid.STARTED, v.log))
+    before = list(takewhile(lambda line: read_log_line(line) is not LogEvent.STARTED, v.log))
     if len(before) == len(v.log):
         return ()
     said = [line for slug, line in failures("\n".join(before))[0] if not slug]

@@ -18,7 +18,7 @@ class PodRead(Frozen):
     pod: Pod | None
 
 
-class SshLook(Frozen):
+class SshStages(Frozen):
     """What the stages of ssh-auth-failure say of the pod."""
 
     stage: str
@@ -130,7 +130,7 @@ class Evidence(Frozen):
     row: Reading[WorkerRow] = Field(title="the worker's row")
     pod: Reading[tuple[PodRead, ...]] = NOT_RECORDED  # two reads apart
     pod_log: Reading[tuple[str, ...]] = NOT_RECORDED
-    ssh: Reading[SshLook] = Field(NOT_RECORDED, title="SSH to the pod")
+    ssh: Reading[SshStages] = Field(NOT_RECORDED, title="SSH to the pod")
     inside: Reading[PodInside] = Field(NOT_RECORDED, title="the inside of the pod")
     stored_log: Reading[tuple[str, ...]] = NOT_RECORDED  # S3
     orchestrator: Reading[OrchestratorLog] = NOT_RECORDED

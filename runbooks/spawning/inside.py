@@ -1,7 +1,7 @@
 """Judges network and inside: the stages of SSH, the worker's process, its log, GPUs, driver, disk."""
 
 from runbooks.core.judgment import LIKELY, POSSIBLE, SURE
-from runbooks.spawning.evidence import PodInside, SshLook
+from runbooks.spawning.evidence import PodInside, SshStages
 from runbooks.spawning.parsers.orchestrator_log import last_words, line_time
 from runbooks.spawning.starting import start_at_work
 from runbooks.spawning.view import SpawningView
@@ -22,7 +22,7 @@ def judge_inside(v: SpawningView) -> None:
         _worker(v, v.inside)
 
 
-def _ssh(v: SpawningView, s: SshLook) -> None:
+def _ssh(v: SpawningView, s: SshStages) -> None:
     about = f"pod {v.pod.id if v.pod else '?'}"
     if s.key_of_pod_changed:
         v.say(

@@ -3,7 +3,7 @@
 from runbooks.core.judgment import LIKELY, POSSIBLE, SURE
 from runbooks.core.reading import Unknown, UnknownReason
 from runbooks.core.verdict import Certainty
-from runbooks.parsers.runpod import LogSaid, Phase, Pod, Runtime, StoppedBy, last_phase, read_log_line
+from runbooks.parsers.runpod import LogEvent, Phase, Pod, Runtime, StoppedBy, last_phase, read_log_line
 from runbooks.spawning.around import CLOCKS_S, refused, unnamed
 from runbooks.spawning.capacity import judge_capacity
 from runbooks.spawning.inside import FULL, judge_step
@@ -116,7 +116,7 @@ def _log(v: SpawningView) -> None:
         if told:
             last.pop("image-unpullable", None)
             last[told], sure[told] = line, SURE
-        elif read_log_line(line) is LogSaid.STARTED:
+        elif read_log_line(line) is LogEvent.STARTED:
             starts += 1
             last = {k: x for k, x in last.items() if k in OF_A_START}
         elif found and not last:  # the general word for a pull that failed
@@ -156,7 +156,7 @@ def _coming(v: SpawningView, pod: Pod) -> None:
     seen = any(r.pod is not None and r.pod.runtime is Runtime.THERE for r in v.reads)
     if not container and not seen and not v.causes:
         phase, line = last_phase(v.log)
-        if phase is LogSaid.STARTED:
+        if phase is LogEvent.STARTED:
             _started(v, pod, line)
         else:
             _pulling(v, pod)
@@ -199,7 +199,7 @@ def _usually(v: SpawningView) -> tuple[str, ...]:
 
 def _pulling(v: SpawningView, pod: Pod) -> None:
     size = f"{v.image_gb:.1f} GB of layers seen" if v.image_gb else "size not known"
-    lines = [line for line in v.log if read_log_line(line) is LogSaid.PULLING]
+    lines = [line for line in v.log if read_log_line(line) is LogEvent.PULLING]
     said = [f"pod {pod.id}: no container yet after {v.waits_s:.0f} s of {v.budget_s:.0f} s ({size})"]
     said += [f"last: {lines[-1].strip()[:200]}"] if lines else []
     said += _usually(v)

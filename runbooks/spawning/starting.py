@@ -1,6 +1,6 @@
 """Whether the pod's own start may still be at work: what moves or was begun lately in the pod, and what its start script says."""
 
-from runbooks.parsers.runpod import LogSaid, read_log_line
+from runbooks.parsers.runpod import LogEvent, read_log_line
 from runbooks.spawning.evidence import PodInside
 from runbooks.spawning.parsers.orchestrator_log import line_time
 from runbooks.spawning.view import SpawningView
@@ -33,7 +33,7 @@ def _processes(v: SpawningView, i: PodInside) -> tuple[str, ...]:
 
 def _words(v: SpawningView, undated: bool) -> tuple[str, ...]:
     """What the container itself wrote last, unless its time says that it is long quiet; `undated`: without a time as well."""
-    began = max((n for n, line in enumerate(v.log) if read_log_line(line) is LogSaid.STARTED), default=-1)
+    began = max((n for n, line in enumerate(v.log) if read_log_line(line) is LogEvent.STARTED), default=-1)
     own = [line.strip() for line in v.log[began + 1 :] if line.strip()]
     if not own:
         return ()

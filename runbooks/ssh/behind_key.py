@@ -59,7 +59,7 @@ def _closed(v: SshView, heard: tuple[str, ...]) -> str:
     return _nologin(v, heard) if v.far and v.far.uid != 0 else ""
 
 
-def told_root(v: SshView) -> tuple[Finding, ...]:
+def root_notes(v: SshView) -> tuple[Finding, ...]:
     """Root is let in past a nologin file, and hears its text all the same: that is no failure."""
     said = _nologin(v, v.wire.auth_heard) if v.far and v.far.uid == 0 and v.wire and v.wire.stage is Stage.DONE else ""
     action = "none: root is let in; others are not until the file is gone"

@@ -5,7 +5,7 @@ from runbooks.core.reading import Absent
 from runbooks.core.rules import by_the_rules
 from runbooks.core.verdict import Diagnosis, State
 from runbooks.ssh import story
-from runbooks.ssh.behind_key import judge_behind_key, told_root
+from runbooks.ssh.behind_key import judge_behind_key, root_notes
 from runbooks.ssh.evidence import Auth, Evidence, Stage
 from runbooks.ssh.far_side import judge_far_side
 from runbooks.ssh.limits import Limits
@@ -39,7 +39,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
         plans=plans,
         before=story.before(v, withheld),
         after=story.after(v, state, withheld),
-        findings=(*findings(v.slug, v.causes, "SSH"), *told_root(v)),
+        findings=(*findings(v.slug, v.causes, "SSH"), *root_notes(v)),
         unknowns=v.open,
         by_hand=story.by_hand(v),
     )

@@ -71,7 +71,7 @@ def _damaged(v: SshView, key: GivenKey, shape: KeyShape) -> None:
     if key.openssh_reads is False:
         said.append(f"ssh refuses it: {key.openssh_says}")
     if key.library_reads:
-        said.append("this library puts it right while reading, so it works here and fails with ssh")
+        said.append("this library repairs it while reading, so it works here and fails with ssh")
     harmless = key.openssh_reads is True and key.library_reads is not False
     v.say("key-file-unparsable", POSSIBLE if harmless else SURE, *said, about=key.source)
 

@@ -34,7 +34,7 @@ def _key_text(v: SshView, sure: set[str]) -> Plan | str:
     if key.secret and key.identity:
         return _secret_text(key)
     if not key.place or not key.ours or not key.identity:
-        return f"{key.source} is not a file of the user who runs this: put it right where it comes from"
+        return f"{key.source} is not a file of the user who runs this: correct it where it comes from"
     rewrite, aside = "key-file-unparsable" in wanted, beside(key.place, key.identity)
     place, judged = shlex.quote(key.place), RestrictKeyMode(path=key.place, identity=key.identity, mode=key.mode)
     step = Step(

@@ -1,7 +1,7 @@
 """Judges the conditions of signatures around each match, in a text too long to be about one thing.
 
 A log of many runs holds every word somewhere. So in a text of more than SMALL lines a condition counts only near the match
-(runbooks/triage/held.py says what near is), or in a small file that came along in the same bundle. It is judged while
+(runbooks/triage/line_buffer.py says what near is), or in a small file that came along in the same bundle. It is judged while
 the lines are held, and of the matches on which a signature stands the first and the last are kept.
 """
 
@@ -12,7 +12,7 @@ from runbooks.core.knowledge import Reach, Signature
 from runbooks.triage import facts as facts_of
 from runbooks.triage.expr import Value, holds, names, number
 from runbooks.triage.facts import Facts
-from runbooks.triage.held import FARTHEST, Held
+from runbooks.triage.line_buffer import FARTHEST, LineBuffer
 from runbooks.triage.load import FactKnowledge, FamilyCause, RuleSet
 from runbooks.triage.moments import Moment, moment
 from runbooks.triage.probe import KEEP, Hit, Matcher, Raw
@@ -65,7 +65,7 @@ class Around:
 
     def __init__(self, lib: RuleSet, probes: Mapping[str, Matcher], given: Facts) -> None:
         self._lib, self._probes, self._given = lib, probes, given
-        self._held = Held(lib.plans)
+        self._buffer = LineBuffer(lib.plans)
         self._unknown = frozenset(lib.facts) - given.keys()
         self._asked: dict[
             int, ConditionalSignature | None
@@ -78,14 +78,14 @@ class Around:
         """Judge the matches in these pages, but for those that more lines may still say something about."""
         for page in pages:
             self._files[page.file] += len(page.lines)
-        self._held.take(pages)
-        if self._held.end > SMALL:
+        self._buffer.take(pages)
+        if self._buffer.end > SMALL:
             self._ask()
             self._waiting += [w for a in self._asked.values() if a for w in self._new(a)]
-            self._since = self._held.end
-            self._judge([w for w in self._waiting if w[1].line.order + FARTHEST < self._held.end])
-            self._waiting = [w for w in self._waiting if w[1].line.order + FARTHEST >= self._held.end]
-            self._held.drop()
+            self._since = self._buffer.end
+            self._judge([w for w in self._waiting if w[1].line.order + FARTHEST < self._buffer.end])
+            self._waiting = [w for w in self._waiting if w[1].line.order + FARTHEST >= self._buffer.end]
+            self._buffer.drop()
 
     def finish(self) -> None:
         """Judge the rest."""
@@ -133,13 +133,13 @@ class Around:
 
     def _matches(self, asked: ConditionalSignature, anchor: Hit) -> list[Hit]:
         """Matches of the signature's own pattern near a line that it needs, the nearest."""
-        found = self._held.hits(asked.signature.pattern, *self._held.around(anchor.line))
+        found = self._buffer.hits(asked.signature.pattern, *self._buffer.around(anchor.line))
         evidence = (h for h in found if not h.line.frame)
         nearest = sorted(evidence, key=lambda h: abs(h.line.order - anchor.line.order))[:NEAREST]
         return sorted(nearest, key=lambda h: h.line.order)
 
     def _weigh(self, asked: ConditionalSignature, hit: Hit) -> None:
-        low, high = self._held.around(hit.line)
+        low, high = self._buffer.around(hit.line)
         at, s = hit.line.order, asked.signature
         if any(self._there(p, hit, low, high) for p in asked.unless):
             return
@@ -159,21 +159,21 @@ class Around:
 
     def _there(self, pattern: str, hit: Hit, low: int, high: int) -> bool:
         """Whether it stands there and is about the same thing at about the same time."""
-        return any(self._with(h, hit) and same(h, hit) for h in self._held.hits(pattern, low, high))
+        return any(self._with(h, hit) and same(h, hit) for h in self._buffer.hits(pattern, low, high))
 
     def _with(self, other: Hit, hit: Hit) -> bool:
         if other.line.file != hit.line.file:
             return False
-        one, two = self._held.when(other.line), self._held.when(hit.line)
+        one, two = self._buffer.when(other.line), self._buffer.when(hit.line)
         return not (one and two and (one.apart(two) or 0) > APART)
 
     def _beside(self, pattern: str, hit: Hit, within: int) -> bool:
-        around = self._held.hits(pattern, hit.line.order - within, hit.line.order + within)
+        around = self._buffer.hits(pattern, hit.line.order - within, hit.line.order + within)
         return any(h.line.file == hit.line.file and not h.line.frame for h in around)
 
     def _facts(self, asked: ConditionalSignature, hit: Hit, low: int, high: int) -> tuple[Facts, list[Raw]]:
         known = {n: self._lib.facts[n] for n in asked.facts}
-        probes = {p: [h for h in self._held.hits(p, low, high) if self._with(h, hit)] for p in _patterns(known)}
+        probes = {p: [h for h in self._buffer.hits(p, low, high) if self._with(h, hit)] for p in _patterns(known)}
         facts, lines = facts_of.from_hits(known, probes)
         return facts, [r for n in asked.facts for r in lines.get(n, [])[:2]]
 

@@ -130,7 +130,7 @@ def _possible(signature: Signature, reading: Reading) -> bool:
 
 def _weigh(seen: list[Support], show: Shower) -> TriageResult:
     rooted = [s for s in seen if s.rooted and not s.known.cause.undecided]
-    decided = [s for s in rooted if not _covered(s, rooted)]
+    decided = [s for s in rooted if not _superseded(s, rooted)]
     before = {id(s): _earlier(s, decided) for s in decided}
     decided.sort(
         key=lambda s: (s.known.cause.innocent, bool(before[id(s)]), -bool(s.signatures[Role.CONFIRMS]), s.order)
@@ -147,8 +147,8 @@ def _weigh(seen: list[Support], show: Shower) -> TriageResult:
     return TriageResult(verdict="innocent" if causes else "nothing", causes=causes)
 
 
-def _covered(one: Support, rooted: list[Support]) -> bool:
-    finer = one.known.cause.covered_by
+def _superseded(one: Support, rooted: list[Support]) -> bool:
+    finer = one.known.cause.superseded_by
     others = [o for o in rooted if o is not one]
     twins = [o for o in others if o.known.slug == one.known.slug]  # known to two runbooks: the one that sees more, once
     return any(o.known.names.intersection(finer) for o in others) or any(_rank(o) > _rank(one) for o in twins)
@@ -181,11 +181,11 @@ def _explained(one: Support, guilty: list[Support], decided: list[Support]) -> b
 
 def _unexplained(lib: RuleSet, probes: dict[str, Matcher], show: Shower, seen: list[Support]) -> tuple[tuple[Line, ...], bool]:
     """Lines that report a failure and speak for no cause, in order; whether there may be more of them."""
-    raws, more = _untold(lib, probes, seen)
+    raws, more = _unexplained_lines(lib, probes, seen)
     return show.each(raws), more
 
 
-def _untold(lib: RuleSet, probes: dict[str, Matcher], seen: list[Support]) -> tuple[list[Raw], bool]:
+def _unexplained_lines(lib: RuleSet, probes: dict[str, Matcher], seen: list[Support]) -> tuple[list[Raw], bool]:
     told = {(r.file, r.number) for s in seen for raws in s.by_role.values() for r in raws}
     mine = [probes[p] for p in lib.failure]
     return [h.line for p in mine for h in p.hits if (h.line.file, h.line.number) not in told], any(p.full for p in mine)
@@ -193,7 +193,7 @@ def _untold(lib: RuleSet, probes: dict[str, Matcher], seen: list[Support]) -> tu
 
 def _besides(lib: RuleSet, probes: dict[str, Matcher], show: Shower, seen: list[Support]) -> tuple[tuple[Line, ...], bool]:
     """The same beside causes and starting points, each text once: without what would speak for one of them as well."""
-    raws, more = _untold(lib, probes, seen)
+    raws, more = _unexplained_lines(lib, probes, seen)
     once = {r.cooked.text: r for r in sorted(raws, key=lambda r: -r.order)}
     mine = [probes[p] for p in {s.pattern for x in seen for s in x.known.cause.signatures if s.pattern}]
     return show.each([r for r in once.values() if not any(p.stands(r) for p in mine)]), more

@@ -30,7 +30,7 @@ class FamilyCause(CauseKnowledge):
     only_when: tuple[str, ...] = ()  # patterns of which one must stand in the text
     replaces_signatures: bool = False  # these signatures instead of the runbook's own for the same cause
     hides: tuple[str, ...] = ()  # "runbook/slug" of the same cause in other runbooks: not shown besides this one
-    covered_by: tuple[str, ...] = ()  # finer causes of a runbook; with one of them seen, this one is not shown
+    superseded_by: tuple[str, ...] = ()  # finer causes of a runbook; with one of them seen, this one is not shown
 
 
 class Family(Frozen):
@@ -82,6 +82,11 @@ class RuleSet(Frozen):
         shown = {s.pattern for k in self.causes for s in k.cause.signatures} | {t.pattern for t in self.codes.values()}
         bytes_of = {p: tuple(t.encode("utf-8", "surrogateescape") for t in ts) for p, ts in self.literals.items()}
         return {p: (p not in shown, plan_of(p, texts)) for p, texts in bytes_of.items()}
+
+    @cached_property
+    def named(self) -> dict[tuple[str, str], CauseKnowledge]:
+        """Every cause by its family and slug."""
+        return {(k.family, k.slug): k.cause for k in self.causes}
 
     @cached_property
     def words(self) -> frozenset[bytes]:
@@ -184,7 +189,7 @@ def _add_family(family: Family, causes: dict[tuple[str, str], Rule]) -> None:
                 "decided_by": distinct((*words.decided_by, *known.cause.decided_by, *cause.decided_by))[:5],
                 "signatures": (*own, *more),
                 "yields_to": (*known.cause.yields_to, *cause.yields_to),
-                "covered_by": (*known.cause.covered_by, *cause.covered_by),
+                "superseded_by": (*known.cause.superseded_by, *cause.superseded_by),
                 "never_when": (*known.cause.never_when, *cause.never_when),
                 "only_when": (*known.cause.only_when, *cause.only_when),
                 "undecided": known.cause.undecided or cause.undecided,
@@ -200,7 +205,7 @@ def _hide(family: Family, causes: dict[tuple[str, str], Rule]) -> None:
         for other in cause.hides:
             owner, _, name = other.partition("/")
             if known := causes.get((owner, name)):
-                covered = known.cause.model_copy(update={"covered_by": (*known.cause.covered_by, slug)})
+                covered = known.cause.model_copy(update={"superseded_by": (*known.cause.superseded_by, slug)})
                 causes[owner, name] = known.model_copy(update={"cause": covered})
 
 

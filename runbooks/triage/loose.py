@@ -80,7 +80,7 @@ def _small(capital: "re.Match[str]") -> str:
 @lru_cache(maxsize=8192)
 def alike_to(pattern: str) -> bytes:
     """A table for `bytes.translate`: lines that are the same after it are the same to the pattern. Digits that it treats alike are one."""
-    sets = set(_told_apart(parser.parse(pattern))) if any(map(str.isdigit, pattern)) else set()
+    sets = set(_digits_apart(parser.parse(pattern))) if any(map(str.isdigit, pattern)) else set()
     first: dict[tuple[bool, ...], int] = {}
     return bytes(first.setdefault(tuple(c in s for s in sets), c) if c in _DIGITS else c for c in range(256))
 
@@ -90,7 +90,7 @@ def minds_digits(pattern: str) -> bool:
     return alike_to(pattern) != SHAPE
 
 
-def _told_apart(tree: Any) -> Iterator[frozenset[int]]:
+def _digits_apart(tree: Any) -> Iterator[frozenset[int]]:
     """Sets of digits that the pattern treats otherwise than the rest."""
     for op, value in tree:
         if op in (sre.LITERAL, sre.NOT_LITERAL) and value in _DIGITS:
@@ -100,7 +100,7 @@ def _told_apart(tree: Any) -> Iterator[frozenset[int]]:
         elif op is sre.GROUPREF:
             yield from (frozenset((digit,)) for digit in _DIGITS)
         for inner in _inside(op, value):
-            yield from _told_apart(inner)
+            yield from _digits_apart(inner)
 
 
 def _inside(op: Any, value: Any) -> list[Any]:

@@ -9,17 +9,17 @@ from runbooks.triage.block import Block
 from runbooks.triage.likeness import Index
 from runbooks.triage.load import Rule, RuleSet
 from runbooks.triage.model import Near, TriageResult
-from runbooks.triage.sameword import tokens
-from runbooks.triage.told import (
+from runbooks.triage.prose import (
     grumbles,
     is_headline,
+    is_prose,
     is_sentence,
-    is_told,
+    reports_trouble,
     says_calm,
     says_well,
     sounds_well,
-    tells_of_trouble,
 )
+from runbooks.triage.sameword import tokens
 from runbooks.triage.words import words
 
 ASK = "this is told, not shown; if something is wrong, give the error itself, the log's last lines or the command's output."
@@ -75,7 +75,7 @@ def with_nearest(outcome: TriageResult, text: str, lib: RuleSet) -> TriageResult
 
 def _asking(outcome: TriageResult, text: str) -> TriageResult:
     """The outcome with the request for what can be judged, where a person told something and not that all is well."""
-    told = (is_headline(text) or is_told(text)) and is_sentence(text) and not says_well(text)
+    told = (is_headline(text) or is_prose(text)) and is_sentence(text) and not says_well(text)
     return outcome.model_copy(update={"notes": (*outcome.notes, ASK)}) if told else outcome
 
 
@@ -86,7 +86,7 @@ def _may_be_trouble(text: str) -> bool:
 def _is_trouble(text: str) -> bool:
     if is_headline(text):
         return grumbles(text) and not says_calm(text)
-    return is_told(text) and tells_of_trouble(text)
+    return is_prose(text) and reports_trouble(text)
 
 
 def nearest(text: str, lib: RuleSet, enough: float = _SCORE, much: float = _SHARE) -> tuple[Rule, ...]:

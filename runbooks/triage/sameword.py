@@ -8,7 +8,7 @@ from typing import Any
 import ahocorasick
 
 from runbooks.core.distinct import stem
-from runbooks.triage.told import everyday
+from runbooks.triage.prose import everyday
 
 _LINE = re.compile(r"(?m)^(\w+): '(.*)'$")
 _WORD = re.compile(r"[a-z][a-z0-9_]*[a-z0-9]|(?<![\d.])\d{2,5}(?![\d.])")

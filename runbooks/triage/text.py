@@ -76,7 +76,7 @@ def says(text: Text, *names: str) -> bool:
     return any(c.certainty is Certainty.LIKELY for c in _causes(text, names))
 
 
-def telling(text: Text) -> tuple[str, ...]:
+def error_lines(text: Text) -> tuple[str, ...]:
     """Lines that say what went wrong, in order: those of what the knowledge base names, else those that report a failure."""
     lines = failing_lines(_outcome(_whole(text)))
     return tuple(lines[n] for n in sorted(lines))

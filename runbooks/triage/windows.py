@@ -12,7 +12,7 @@ AROUND = 30  # lines kept on either side of a line that a signature or a failure
 ENDS = 150  # lines kept at the beginning and at the end
 
 
-def telling_lines(text: str) -> set[int]:
+def matching_lines(text: str) -> set[int]:
     """Numbers (from 1) of the first and last lines that each signature or failure word matches."""
     probes = probes_of(library())
     scanner = Scanner(probes.values())
@@ -33,7 +33,7 @@ def windows(text: str, small: int) -> str:
         return text
     lines = text.splitlines()
     kept = {*range(min(ENDS, len(lines))), *range(max(len(lines) - ENDS, 0), len(lines))}
-    for number in telling_lines(text):
+    for number in matching_lines(text):
         kept.update(range(max(number - 1 - AROUND, 0), min(number + AROUND, len(lines))))
     out: list[str] = []
     last = -1

@@ -46,7 +46,7 @@ def tier_of(context: Context, name: str) -> Tier:
         raise ActionRefused(RefusalCode.CONFIG, str(e)) from e
 
 
-def _said(got: dict[str, Any]) -> ActionResult:
+def _result(got: dict[str, Any]) -> ActionResult:
     return ActionResult(said=tuple(str(s) for s in got["said"]))
 
 
@@ -64,8 +64,8 @@ def copy_checkpoint(a: CopyCheckpoint, context: Context) -> ActionResult:
         )
     if source.kind is TierKind.S3:
         more = store.download_ask(config, source, a)
-        return _said(act_on_node(context, a.node, ask | more | {"do": "download"}, timeout))
-    return _said(act_on_node(context, a.node, ask | {"do": "copy"}, timeout))
+        return _result(act_on_node(context, a.node, ask | more | {"do": "download"}, timeout))
+    return _result(act_on_node(context, a.node, ask | {"do": "copy"}, timeout))
 
 
 @takes(RepointLatest)
@@ -78,14 +78,14 @@ def repoint_latest(a: RepointLatest, context: Context) -> ActionResult:
         return store.repoint(config_of(context), tier, a)
     if tier.shared:
         raise ActionRefused(RefusalCode.CANNOT_CHECK, "other clients of a shared file system can't be seen from here")
-    return _said(act_on_node(context, a.node, {**a.plain(), "do": "point", "root": tier.path}))
+    return _result(act_on_node(context, a.node, {**a.plain(), "do": "point", "root": tier.path}))
 
 
 @takes(QuarantineCheckpoint)
 def quarantine_checkpoint(a: QuarantineCheckpoint, context: Context) -> ActionResult:
     """Rename a proven-bad checkpoint aside on its node; nothing is deleted or replaced."""
     tier = tier_of(context, a.tier)
-    return _said(act_on_node(context, a.node, {**a.plain(), "do": "quarantine", "root": tier.path}))
+    return _result(act_on_node(context, a.node, {**a.plain(), "do": "quarantine", "root": tier.path}))
 
 
 @takes(PruneCheckpoints)
@@ -98,7 +98,7 @@ def prune_checkpoints(a: PruneCheckpoints, context: Context) -> ActionResult:
         raise ActionRefused(RefusalCode.CONFIG, f"{len(a.keep)} proven ones stay, the fleet file wants {tier.keep}")
     _prove_kept(context, tier, config, a)
     ask = {**a.plain(), "do": "prune", "root": tier.path, "pointer": tier.latest}
-    return _said(act_on_node(context, a.node, ask, 600))
+    return _result(act_on_node(context, a.node, ask, 600))
 
 
 def _prove_kept(context: Context, tier: Tier, config: Checkpoints, a: PruneCheckpoints) -> None:
@@ -142,7 +142,7 @@ def _identities(context: Context, config: Checkpoints, tier: Tier, node: str) ->
 def put_back_checkpoint(a: InterruptedDeletion, context: Context) -> ActionResult:
     """Give a checkpoint its name back whose deletion was broken off before it began; nothing is replaced."""
     tier = tier_of(context, a.tier)
-    return _said(act_on_node(context, a.node, {**a.plain(), "do": "put-back", "root": tier.path}))
+    return _result(act_on_node(context, a.node, {**a.plain(), "do": "put-back", "root": tier.path}))
 
 
 @takes(InterruptedDeletion)
@@ -151,19 +151,19 @@ def finish_deletion(a: InterruptedDeletion, context: Context) -> ActionResult:
     tier = tier_of(context, a.tier)
     if tier.shared or config_of(context).others_write:
         raise ActionRefused(RefusalCode.CANNOT_CHECK, "another reader or writer can't be ruled out")
-    return _said(act_on_node(context, a.node, {**a.plain(), "do": "finish", "root": tier.path}))
+    return _result(act_on_node(context, a.node, {**a.plain(), "do": "finish", "root": tier.path}))
 
 
 @takes(CreateCheckpointFolder)
 def create_checkpoint_folder(a: CreateCheckpointFolder, context: Context) -> ActionResult:
     """Create a tier's folder on the node, on the device that was judged."""
-    return _said(act_on_node(context, a.node, {**a.plain(), "do": "mkdir"}))
+    return _result(act_on_node(context, a.node, {**a.plain(), "do": "mkdir"}))
 
 
 @takes(RestoreFolderMode)
 def restore_folder_mode(a: RestoreFolderMode, context: Context) -> ActionResult:
     """Give a tier's folder the mode back that its owner needs."""
-    return _said(act_on_node(context, a.node, {**a.plain(), "do": "mode"}))
+    return _result(act_on_node(context, a.node, {**a.plain(), "do": "mode"}))
 
 
 @takes(AbortUpload)

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from runbooks.checkpoint.evidence import Candidate, FileHolder, Leftover, Pointer, Space, TierLook
+from runbooks.checkpoint.evidence import Candidate, FileHolder, Leftover, Pointer, Space, TierFacts
 from runbooks.checkpoint.parsers.sets import CheckpointSpec
 from runbooks.core.checkpoints import Checkpoints, Tier, step_pattern
 from runbooks.core.fleet import Node
@@ -35,7 +35,7 @@ def ask_node(host: Host, ask: dict[str, Any], timeout_s: float, script: str = "c
 @diagnostic("checkpoint tier {tier.name} · {node.name}")
 def read_node_tier(
     context: Context, node: Node, config: Checkpoints, tier: Tier, newest: int, timeout_s: float = 120
-) -> TierLook:
+) -> TierFacts:
     """One look at one tier of one node."""
     none = Absent(proof="this tier is a folder, no object store")
     look: dict[str, Any] = {"tier": tier.name, "kind": tier.kind, "node": node.name, "where": tier.path, "store": none, "uploads": none}
@@ -49,20 +49,20 @@ def read_node_tier(
         space = Space(**got["space"])
     except TransportError as e:
         no = Unknown(reason=e.reason, detail=e.detail, source=source)
-        return TierLook(**look, space=no, candidates=no, holders=no, pointer=no)
+        return TierFacts(**look, space=no, candidates=no, holders=no, pointer=no)
     except (ValidationError, KeyError) as e:
         no = Unknown(reason=UnknownReason.UNPARSABLE, detail=str(e)[:300], source=source)
-        return TierLook(**look, space=no, candidates=no, holders=no, pointer=no)
+        return TierFacts(**look, space=no, candidates=no, holders=no, pointer=no)
     look.update(
         space=Known[Space](value=space, source=source), leftovers=tuple(Leftover(**x) for x in got.get("leftovers", ()))
     )
     if "candidates" not in got:
-        return TierLook(**look, candidates=_no_list(space, source), pointer=Absent(proof="no folder", source=source))
+        return TierFacts(**look, candidates=_no_list(space, source), pointer=Absent(proof="no folder", source=source))
     look["candidates"] = Known[tuple[Candidate, ...]](
         value=tuple(candidate(c, {}) for c in got["candidates"]), source=source
     )
     look["holders"] = _holders(context, got["holders"], source)
-    return TierLook(**look, pointer=_pointer(got["pointer"], source))
+    return TierFacts(**look, pointer=_pointer(got["pointer"], source))
 
 
 def _no_list(space: Space, source: Source) -> Reading[tuple[Candidate, ...]]:

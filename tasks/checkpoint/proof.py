@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from runbooks.checkpoint.choose import trusted
 from runbooks.checkpoint.copies import all_copies
-from runbooks.checkpoint.evidence import Candidate, Evidence, TierLook
+from runbooks.checkpoint.evidence import Candidate, Evidence, TierFacts
 from runbooks.checkpoint.parsers.sets import CheckpointSpec
 from runbooks.checkpoint.prune import copies_to_prove
 from runbooks.core.checkpoints import Checkpoints, TierKind
@@ -17,7 +17,7 @@ from tasks.context import Context
 from tasks.diagnostic import diagnostic
 from tasks.transport.base import TransportError
 
-Looks = tuple[TierLook, ...]
+Looks = tuple[TierFacts, ...]
 YES = ("1", "true", "yes", "on")
 
 
@@ -34,7 +34,7 @@ class Prover:
         """Seconds that are left."""
         return self._budget - (self._context.now() - self._begun).total_seconds()
 
-    def prove(self, look: TierLook, wanted: Candidate, digest: bool = False) -> Candidate:
+    def prove(self, look: TierFacts, wanted: Candidate, digest: bool = False) -> Candidate:
         """The candidate with what reading its whole content said; a note where that failed."""
         spec = spec_of(self._config)._replace(finite=self.finite, digest=digest)
         try:
@@ -42,13 +42,13 @@ class Prover:
         except (TransportError, OSError) as e:
             return wanted.model_copy(update={"notes": (*wanted.notes, f"content could not be read: {e}")})
 
-    def _read(self, look: TierLook, wanted: Candidate, spec: CheckpointSpec) -> Candidate:
+    def _read(self, look: TierFacts, wanted: Candidate, spec: CheckpointSpec) -> Candidate:
         tier = self._config.tier(look.tier)
         if tier.kind is TierKind.S3:
             return prove_s3(tier, self._config, spec, wanted)
         return prove_on_node(self._context, self._node, self._config, tier, wanted, max(10.0, self.left_s), spec)
 
-    def newest(self, look: TierLook, wanted: int, above: int) -> TierLook:
+    def newest(self, look: TierFacts, wanted: int, above: int) -> TierFacts:
         """Newest first, until `wanted` are proven."""
         proven = 0
 
@@ -66,7 +66,7 @@ class Prover:
         return with_each(look, each)
 
 
-def with_each(look: TierLook, change: Callable[[Candidate], Candidate]) -> TierLook:
+def with_each(look: TierFacts, change: Callable[[Candidate], Candidate]) -> TierFacts:
     """The look with every candidate changed."""
     if not isinstance(look.candidates, Known):
         return look
@@ -75,7 +75,7 @@ def with_each(look: TierLook, change: Callable[[Candidate], Candidate]) -> TierL
     return look.model_copy(update={"candidates": known})
 
 
-def candidates_of(look: TierLook) -> tuple[Candidate, ...]:
+def candidates_of(look: TierFacts) -> tuple[Candidate, ...]:
     """What was found, or nothing."""
     return look.candidates.value if isinstance(look.candidates, Known) else ()
 
@@ -87,7 +87,7 @@ def prove_tiers(context: Context, node: Node, config: Checkpoints, looks: Looks,
     The object store is read only where no node tier proved a step as new as its newest.
     """
     prover, best = Prover(context, node, config, budget_s), -1
-    found: dict[str, TierLook] = {}
+    found: dict[str, TierFacts] = {}
     for look in sorted(looks, key=lambda n: n.kind == TierKind.S3):
         remote = look.kind == TierKind.S3
         found[look.tier] = prover.newest(look, 1 if remote else config.tier(look.tier).keep, best if remote else -1)
@@ -112,7 +112,7 @@ def _same_step(context: Context, node: Node, looks: Looks) -> list[tuple[str, st
 
 
 def _read_more(prover: Prover, looks: Looks, wanted: set[tuple[str, str]]) -> Looks:
-    def again(look: TierLook) -> TierLook:
+    def again(look: TierFacts) -> TierFacts:
         def each(c: Candidate) -> Candidate:
             asked = (look.tier, c.name) in wanted and prover.left_s > 0
             return prover.prove(look, c, digest=not c.checksummed) if asked else c

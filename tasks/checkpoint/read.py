@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 from runbooks.checkpoint.choose import trusted
-from runbooks.checkpoint.evidence import Evidence, OtherNode, TierLook
+from runbooks.checkpoint.evidence import Evidence, OtherNode, TierFacts
 from runbooks.core.checkpoints import Checkpoints, Tier, TierKind
 from runbooks.core.fleet import Node
 from runbooks.core.reading import Absent, Known, Reading, Source, Unknown, UnknownReason
@@ -35,7 +35,7 @@ def gather_checkpoint_fallback(context: Context) -> Evidence:
     if config is None:
         return Evidence(**base, config=Absent(proof="the fleet file has no `checkpoints` section"))
     newest, budget = int(context.limit("structure_newest", "checkpoint-fallback")), context.limit("content_seconds", "checkpoint-fallback")
-    looks = tuple(_look(context, node, config, tier, newest) for tier in config.tiers_on(node.name))
+    looks = tuple(_facts_of_tier(context, node, config, tier, newest) for tier in config.tiers_on(node.name))
     looks = prove_tiers(context, node, config, looks, budget, context.limit("free_saves", "checkpoint-fallback"))
     facts = _facts(context)
     log, crashed = _log(context)
@@ -48,7 +48,7 @@ def gather_checkpoint_fallback(context: Context) -> Evidence:
     return seen.model_copy(update={"load": read_load(context, config, seen)})
 
 
-def _look(context: Context, node: Node, config: Checkpoints, tier: Tier, newest: int) -> TierLook:
+def _facts_of_tier(context: Context, node: Node, config: Checkpoints, tier: Tier, newest: int) -> TierFacts:
     if tier.kind is TierKind.S3:
         return read_s3_tier(context, config, tier, spec_of(config), newest)
     return read_node_tier(context, node, config, tier, newest)

@@ -7,7 +7,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from runbooks.checkpoint.evidence import Candidate, Leftover, Pointer, TierLook
+from runbooks.checkpoint.evidence import Candidate, Leftover, Pointer, TierFacts
 from runbooks.checkpoint.parsers.content import check_content
 from runbooks.checkpoint.parsers.sets import ASIDE, OURS, TEMPORARY, CheckpointSpec, check_set
 from runbooks.checkpoint.parsers.types import Blob
@@ -25,7 +25,7 @@ Sets = dict[tuple[int, str], dict[str, Object]]
 
 
 @diagnostic("checkpoint tier {tier.name}")
-def read_s3_tier(context: Context, config: Checkpoints, tier: Tier, spec: CheckpointSpec, newest: int) -> TierLook:
+def read_s3_tier(context: Context, config: Checkpoints, tier: Tier, spec: CheckpointSpec, newest: int) -> TierFacts:
     """One look at the tier from the engine's machine, with the engine's credentials."""
     look: dict[str, Any] = {
         "tier": tier.name,
@@ -38,7 +38,7 @@ def read_s3_tier(context: Context, config: Checkpoints, tier: Tier, spec: Checkp
     try:
         s3 = S3Tier(tier, tries=2)
     except BotoCoreError as e:
-        return TierLook(**look, candidates=Unknown(reason=UnknownReason.FAILED, detail=str(e)))
+        return TierFacts(**look, candidates=Unknown(reason=UnknownReason.FAILED, detail=str(e)))
     try:
         objects, error = list(s3.objects()), None
     except Exception as e:  # the client also raises what is neither of its own kinds
@@ -53,11 +53,11 @@ def read_s3_tier(context: Context, config: Checkpoints, tier: Tier, spec: Checkp
     if error:
         code, status, message = code_of(error)
         why = UnknownReason.DENIED if status in (401, 403) else UnknownReason.UNREACHABLE if status == 0 else UnknownReason.FAILED
-        return TierLook(**look, candidates=Unknown(reason=why, detail=f"{code}: {message}", source=source))
+        return TierFacts(**look, candidates=Unknown(reason=why, detail=f"{code}: {message}", source=source))
     sets, left = group(objects, s3.prefix, config.naming_on(tier))
     found = describe_all(s3, sets, spec, newest)
     look.update(candidates=Known[tuple[Candidate, ...]](value=found, source=source), leftovers=tuple(left[:50]))
-    return TierLook(**look, pointer=_pointer(s3, objects, source))
+    return TierFacts(**look, pointer=_pointer(s3, objects, source))
 
 
 def group(objects: Iterable[Object], prefix: str, naming: str) -> tuple[Sets, list[Leftover]]:

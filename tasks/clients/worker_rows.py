@@ -18,7 +18,7 @@ def worker_of(config: DatabaseConfig, row: dict[str, Any]) -> WorkerRow:
     more = row.get(w.metadata) if w.metadata else None
     pod = more.get(w.pod_id) if isinstance(more, dict) else row.get(w.pod_id)
     return WorkerRow(
-        id=_said(row, w.id), status=_said(row, w.status), created=_time(row.get(w.created)),
+        id=_column(row, w.id), status=_column(row, w.status), created=_time(row.get(w.created)),
         heartbeat=_time(row.get(w.heartbeat)), changed=_time(row.get(w.changed)), pod_id=str(pod or ""),
     )  # fmt: skip
 
@@ -27,14 +27,14 @@ def task_of(config: DatabaseConfig, row: dict[str, Any]) -> TaskRow:
     """A row of either interface."""
     t = config.tasks
     return TaskRow(
-        id=_said(row, t.id),
-        status=_said(row, t.status),
+        id=_column(row, t.id),
+        status=_column(row, t.status),
         worker=str(row.get(t.worker) or ""),
         claimed=_time(row.get(t.claimed)),
     )
 
 
-def _said(row: dict[str, Any], name: str) -> str:
+def _column(row: dict[str, Any], name: str) -> str:
     """A column that every row fills. Raises ValueError where this one does not."""
     if isinstance(value := row.get(name), str | int | UUID) and str(value):
         return str(value)

@@ -57,7 +57,7 @@ def _leader(args: ResetNodeJobs, context: Context) -> Leader:
 
 def _nothing_runs(args: ResetNodeJobs, context: Context) -> str:
     """Proof, on the node itself, that nothing the count could stand for is there. Raises ActionRefused."""
-    got = _look(args, context)
+    got = _alive(args, context)
     if got["live"]:
         raise ActionRefused(
             RefusalCode.IN_USE, f"pid {', '.join(str(p['pid']) for p in got['live'])} still lives (state {got['live'][0]['state']})"
@@ -71,7 +71,7 @@ def _nothing_runs(args: ResetNodeJobs, context: Context) -> str:
 
 def _started_meanwhile(args: ResetNodeJobs, context: Context) -> None:
     """Raises TransportError when a job has begun on the node while the leader was told that there is none."""
-    got = _look(args, context)
+    got = _alive(args, context)
     if got["running"]:
         words = f"{_runs(context, got)}: it began in this very moment, and the leader does not count it now"
         raise TransportError(UnknownReason.FAILED, words, PATH)
@@ -82,7 +82,7 @@ def _runs(context: Context, got: dict[str, Any]) -> str:
     return f"pid {first['pid']} runs a job of the node: {redact(context, first['command'])[:120]}"
 
 
-def _look(args: ResetNodeJobs, context: Context) -> dict[str, Any]:
+def _alive(args: ResetNodeJobs, context: Context) -> dict[str, Any]:
     """What lives of the listed processes and of the node's jobs. Raises ActionRefused."""
     jobs = context.fleet.jobs_on(context.node.name)
     if not jobs:

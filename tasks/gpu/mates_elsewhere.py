@@ -9,13 +9,13 @@ from runbooks.gpu.elsewhere import places, spread
 from runbooks.gpu.evidence import ALL_HERE, Elsewhere
 from tasks.context import Context
 from tasks.diagnostic import diagnostic
-from tasks.gpu.look import read_look
-from tasks.gpu.processes import ProcessLook
+from tasks.gpu.observation import read_observation
+from tasks.gpu.processes import ProcessReadings
 from tasks.transport.base import TransportError
 
 
 @diagnostic("the job's processes on other nodes · {context.target}")
-def read_elsewhere(context: Context, look: ProcessLook, jobs: tuple[Job, ...]) -> Known[tuple[Elsewhere, ...]] | Absent | Unknown:
+def read_elsewhere(context: Context, look: ProcessReadings, jobs: tuple[Job, ...]) -> Known[tuple[Elsewhere, ...]] | Absent | Unknown:
     """A look at each of those nodes, all at once, each bounded by the time that its commands have. Which they are is known only
     from the processes here."""
     if not isinstance(look.processes, Known):
@@ -28,15 +28,15 @@ def read_elsewhere(context: Context, look: ProcessLook, jobs: tuple[Job, ...]) -
         return Absent(proof="the fleet file has no other node for it")
     most = int(context.limit("mate_nodes", "zombie-gpu"))
     with ThreadPoolExecutor(max_workers=most) as pool:
-        looks = tuple(pool.map(lambda name: _look(replace(context, target=name)), names[:most]))
+        looks = tuple(pool.map(lambda name: _elsewhere(replace(context, target=name)), names[:most]))
     left = Unknown(reason=UnknownReason.NOT_ASKED, detail=f"more than {most} other nodes")
     return Known[tuple[Elsewhere, ...]](value=(*looks, *(Elsewhere(node=n, gpus=left, facts=left, processes=left) for n in names[most:])))
 
 
-def _look(context: Context) -> Elsewhere:
+def _elsewhere(context: Context) -> Elsewhere:
     """One of them."""
     try:
-        seen = read_look(context, own=False).window
+        seen = read_observation(context, own=False).window
     except TransportError as e:
         no = Unknown(reason=e.reason, detail=e.detail)
         return Elsewhere(node=context.target, gpus=no, facts=no, processes=no)

@@ -20,7 +20,7 @@ LOOKS = 6  # at the states, the window's two ends included
 
 
 @dataclass(frozen=True)
-class ProcessLook:
+class ProcessReadings:
     """One probe's answer as readings."""
 
     facts: Known[Facts] | Unknown
@@ -31,7 +31,7 @@ class ProcessLook:
 
 
 @diagnostic("processes over {window_s:g} s · {context.target}")
-def read_processes(context: Context, window_s: float, pids: Sequence[int], jobs: Sequence[Job]) -> ProcessLook:
+def read_processes(context: Context, window_s: float, pids: Sequence[int], jobs: Sequence[Job]) -> ProcessReadings:
     """Two looks `window_s` apart (one when it is 0). `pids`: those that the driver names."""
     ask = {
         "window_s": window_s,
@@ -42,26 +42,26 @@ def read_processes(context: Context, window_s: float, pids: Sequence[int], jobs:
     }
     try:
         got = run_probe(context.host, "processes", ask, timeout_s=window_s + 40)
-        return _look(context, got)
+        return _readings(context, got)
     except TransportError as e:
         no = unknown(context, e, COMMAND)
-        return ProcessLook(no, no, no, 0.0, no)
+        return ProcessReadings(no, no, no, 0.0, no)
 
 
-def _look(context: Context, got: dict[str, Any]) -> ProcessLook:
+def _readings(context: Context, got: dict[str, Any]) -> ProcessReadings:
     f, at = got["facts"], source(context, COMMAND, f"window {got['window_s']:.1f} s")
     try:
         facts = Facts(**{k: v for k, v in f.items() if k != "container_proof"})
         found = tuple(_process(context, p) for p in got["processes"])
     except ValidationError as e:
         no = Unknown(reason=UnknownReason.UNPARSABLE, detail=str(e)[:500], source=at)
-        return ProcessLook(no, no, no, 0.0, no)
+        return ProcessReadings(no, no, no, 0.0, no)
     lines = "\n".join(f"{p.pid} {p.ppid} {p.state} {p.age_s:.0f}s {p.command[:120]}" for p in found[:40])
     shown = source(context, COMMAND, lines)
     facts_at = source(context, "cat /proc/sys/kernel/random/boot_id /proc/uptime", f["container_proof"])
     known = Known[tuple[Process, ...]](value=found, source=shown)
     all_of_it = _cut(known, got) if got["left_out"] else known
-    return ProcessLook(
+    return ProcessReadings(
         Known[Facts](value=facts, source=facts_at), all_of_it, _holders(got, f, context), got["window_s"], _inside(context, got)
     )
 

@@ -17,7 +17,7 @@ Marks = Known[tuple[ProgressMark, ...]] | Absent | Unknown
 
 
 @dataclass(frozen=True)
-class ProgressLook:
+class ProgressFacts:
     """One look at every mark, in the order of `marks_of`."""
 
     found: tuple[dict[str, Any], ...]
@@ -35,20 +35,20 @@ def marks_of(jobs: Sequence[Job]) -> list[dict[str, str]]:
 
 
 @diagnostic("signs of progress · {context.target}")
-def look_at_progress(context: Context, jobs: Sequence[Job]) -> ProgressLook:
+def read_progress(context: Context, jobs: Sequence[Job]) -> ProgressFacts:
     """One look at the files, tables and logs of the jobs; nothing is written, no writer waits."""
     marks = marks_of(jobs)
     if not marks:
-        return ProgressLook(())
+        return ProgressFacts(())
     try:
         got = run_probe(context.host, "progress", {"marks": marks, "cap": CAP}, timeout_s=30)
     except TransportError as e:
-        return ProgressLook((), e)
-    return ProgressLook(tuple(got["marks"]))
+        return ProgressFacts((), e)
+    return ProgressFacts(tuple(got["marks"]))
 
 
 def compare_progress(
-    context: Context, jobs: Sequence[Job], before: ProgressLook, after: ProgressLook, running: frozenset[str]
+    context: Context, jobs: Sequence[Job], before: ProgressFacts, after: ProgressFacts, running: frozenset[str]
 ) -> Marks:
     """Both looks as marks. One that could not be read, or a running job's path without a file, makes all Unknown."""
     marks = marks_of(jobs)
@@ -74,7 +74,7 @@ def compare_progress(
     return Known[tuple[ProgressMark, ...]](value=tuple(_mark(*p) for p in there), source=at)
 
 
-def job_logs(context: Context, jobs: Sequence[Job], look: ProgressLook) -> Known[tuple[str, ...]] | Absent | Unknown:
+def job_logs(context: Context, jobs: Sequence[Job], look: ProgressFacts) -> Known[tuple[str, ...]] | Absent | Unknown:
     """The last lines of the logs that the fleet file names as signs of progress."""
     named = [m for m in marks_of(jobs) if m["kind"] == ProgressKind.LOG]
     if not named:

@@ -13,10 +13,10 @@ from tasks.context import Context
 from tasks.gpu.container_gpus import Found, read_container_gpus
 from tasks.gpu.kernel import read_kernel_log
 from tasks.gpu.leader import read_leader
-from tasks.gpu.look import read_look
 from tasks.gpu.mates_elsewhere import read_elsewhere
-from tasks.gpu.processes import ProcessLook
-from tasks.gpu.progress import Marks, ProgressLook, compare_progress, job_logs
+from tasks.gpu.observation import read_observation
+from tasks.gpu.processes import ProcessReadings
+from tasks.gpu.progress import Marks, ProgressFacts, compare_progress, job_logs
 
 NO_GPU = ("", "0", "no", "none", "false", "off")  # values of a label that say so
 
@@ -24,7 +24,7 @@ NO_GPU = ("", "0", "no", "none", "false", "off")  # values of a label that say s
 def gather_zombie_gpu(context: Context) -> Evidence:
     """One node: GPUs and processes over the same window, kernel log, leader, progress, the earlier reading."""
     jobs = context.fleet.jobs_on(context.node.name)
-    at, before, (gpus, look, _), after = read_look(context)
+    at, before, (gpus, look, _), after = read_observation(context)
     kernel, kernel_words = read_kernel_log(context)
     containers = Absent(proof="no GPU here") if isinstance(gpus, Absent) else read_container_gpus(context)
     return Evidence(
@@ -52,7 +52,7 @@ def gather_zombie_gpu(context: Context) -> Evidence:
     )
 
 
-def inside_of(look: ProcessLook, containers: Found) -> Known[tuple[Inside, ...]] | Unknown:
+def inside_of(look: ProcessReadings, containers: Found) -> Known[tuple[Inside, ...]] | Unknown:
     """Only of containers that a judgment may ask to be restarted."""
     if not isinstance(look.inside, Known):
         return look.inside
@@ -69,7 +69,7 @@ def gpu_words(node: Node) -> tuple[str, ...]:
 
 
 def _progress(
-    context: Context, jobs: tuple[Job, ...], before: ProgressLook, after: ProgressLook, look: ProcessLook
+    context: Context, jobs: tuple[Job, ...], before: ProgressFacts, after: ProgressFacts, look: ProcessReadings
 ) -> Marks:
     running = frozenset(p.job for p in value_or(look.processes, ()) if p.job)
     return compare_progress(context, jobs, before, after, running)

@@ -7,7 +7,7 @@ from runbooks.core.gpu_set import GpuSet
 from runbooks.core.reading import Absent, Known, Unknown, value_or
 from tasks.context import Context
 from tasks.diagnostic import ReaderPool
-from tasks.gpu.processes import ProcessLook, read_processes
+from tasks.gpu.processes import ProcessReadings, read_processes
 from tasks.remote.gpus import Gpus, Presence, read_gpus, read_presence
 
 
@@ -15,7 +15,7 @@ class Window(NamedTuple):
     """One look."""
 
     gpus: Gpus
-    look: ProcessLook
+    look: ProcessReadings
     asked_s: float  # how long it was to last; 0 where there is no GPU
 
 
@@ -29,7 +29,7 @@ def read_window(context: Context, jobs: tuple[Job, ...]) -> Window:
 
 def _over(
     context: Context, presence: Presence | Unknown, first: Gpus, window_s: float, jobs: tuple[Job, ...]
-) -> tuple[Gpus, ProcessLook]:
+) -> tuple[Gpus, ProcessReadings]:
     pids = pids_of(first)
     if isinstance(presence, Unknown) or not isinstance(first, Known) or not window_s:
         return first, read_processes(context, window_s, pids, jobs)

@@ -23,18 +23,18 @@ def tools_of(folder: str) -> tuple[str, ...]:
 def modules_of(folder: str) -> dict[str, frozenset[str]]:
     """Every module that reads for the runbook in that folder, here or on the node, with the programs of TOOLS that it calls."""
     seen: dict[str, frozenset[str]] = {}
-    _look(f"tasks.{folder}.read", seen)
+    _collect(f"tasks.{folder}.read", seen)
     return seen
 
 
-def _look(module: str, seen: dict[str, frozenset[str]]) -> None:
+def _collect(module: str, seen: dict[str, frozenset[str]]) -> None:
     """The module, and all that it imports or sends to a node."""
     if module in seen:
         return
     text = source_of(module)
     seen[module] = frozenset(FIRST.findall(text))
     for needed in (*_imports(text), *filter(None, map(_probe, map("".join, SENT.findall(text))))):
-        _look(needed, seen)
+        _collect(needed, seen)
 
 
 def _imports(text: str) -> Iterator[str]:

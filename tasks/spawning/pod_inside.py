@@ -7,7 +7,7 @@ from runbooks.core.reading import Absent, Known, Source, Unknown, UnknownReason
 from runbooks.parsers.runpod import Pod
 from runbooks.parsers.ssh_key import public_shape
 from runbooks.parsers.ssh_text import published_host_keys
-from runbooks.spawning.evidence import PodInside, PodOther, PodProcess, SshLook
+from runbooks.spawning.evidence import PodInside, PodOther, PodProcess, SshStages
 from runbooks.spawning.words import is_plain
 from tasks.context import Context, LogIn
 from tasks.diagnostic import diagnostic
@@ -25,9 +25,9 @@ def pod_node(config: Orchestrator, pod: Pod, key: str = "") -> Node:
 
 
 @diagnostic("SSH to the pod")
-def look_at_ssh(
+def read_ssh_stages(
     context: Context, config: Orchestrator, pod: Pod | None, log: tuple[str, ...]
-) -> Known[SshLook] | Absent | Unknown:
+) -> Known[SshStages] | Absent | Unknown:
     """The stages. A pod's first key is recorded with pod and machine id; a changed or unpublished one is refused."""
     if pod is None or not pod.ip or not pod.ssh_port:
         return Absent(proof="the pod has no public address for port 22")
@@ -36,13 +36,13 @@ def look_at_ssh(
     if context.log_in is None:
         return Unknown(reason=UnknownReason.NOT_ASKED, detail="nothing here looks at log-ins", source=source)
     try:
-        return Known(value=_look(context, context.log_in, config, pod, published_host_keys(log)), source=source)
+        return Known(value=_stages(context, context.log_in, config, pod, published_host_keys(log)), source=source)
     except (TransportError, ValueError, OSError) as e:
         why = e.reason if isinstance(e, TransportError) else UnknownReason.FAILED
         return Unknown(reason=why, detail=str(e)[:300], source=source)
 
 
-def _look(context: Context, log_in: LogIn, config: Orchestrator, pod: Pod, published: tuple[str, ...]) -> SshLook:
+def _stages(context: Context, log_in: LogIn, config: Orchestrator, pod: Pod, published: tuple[str, ...]) -> SshStages:
     trust = trust_of(config.ssh, pod.id)
     seen = log_in.seen(context, pod_node(config, pod, trust.key))
     shown = seen.unknown_key
@@ -67,9 +67,9 @@ def _how(key: str, published: tuple[str, ...]) -> str:
     return PUBLISHED if _mark(key) in published else FIRST_SEEN
 
 
-def _summary(seen: LogInSeen, trust: Trust, refused: str = "") -> SshLook:
+def _summary(seen: LogInSeen, trust: Trust, refused: str = "") -> SshStages:
     first = trust.how == FIRST_SEEN
-    return SshLook(
+    return SshStages(
         stage=seen.stage, cause=seen.cause, certainty=seen.certainty,
         headline=refused or seen.headline, first_seen=first, key_of_pod_changed=seen.changed or bool(refused),
         trust=f"{trust.how} {trust.since} on machine {trust.machine}" if first else trust.how,
@@ -78,7 +78,7 @@ def _summary(seen: LogInSeen, trust: Trust, refused: str = "") -> SshLook:
 
 @diagnostic("inside the pod of {worker}")
 def read_inside(
-    context: Context, config: Orchestrator, pod: Pod | None, ssh: Known[SshLook] | Absent | Unknown, worker: str
+    context: Context, config: Orchestrator, pod: Pod | None, ssh: Known[SshStages] | Absent | Unknown, worker: str
 ) -> Known[PodInside] | Absent | Unknown:
     """Processes, log, disks and GPUs, over the key that is recorded for the pod id."""
     if pod is None or not isinstance(ssh, Known):

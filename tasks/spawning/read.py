@@ -17,7 +17,7 @@ from tasks.clients.worker_db import WorkerDb, open_db
 from tasks.context import Context
 from tasks.diagnostic import ReaderPool, diagnostic
 from tasks.spawning.pod_history import read_usual
-from tasks.spawning.pod_inside import look_at_ssh, read_inside
+from tasks.spawning.pod_inside import read_inside, read_ssh_stages
 from tasks.spawning.railway import read_railway
 from tasks.spawning.runpod_stock import read_stock
 from tasks.spawning.worker_logs_s3 import read_stored_log
@@ -40,12 +40,12 @@ def gather_stuck_spawning(context: Context) -> Evidence:
         return Evidence(worker=context.target, taken_at=context.now(), row=Absent(proof=NO_SECTION))
     if context.target == ALL:
         return _all(context, config)
-    evidence = _look(context, config)
+    evidence = _evidence(context, config)
     wait = min(float(context.options.pop("wait", 0) or 0), float(context.limits["wait_most_s"]))
     return _waited(context, config, evidence, wait) if wait else evidence
 
 
-def _look(context: Context, config: Orchestrator) -> Evidence:
+def _evidence(context: Context, config: Orchestrator) -> Evidence:
     """The four views and the orchestrator, at once."""
     worker, at = context.target.removeprefix("worker/"), context.now()
     with ReaderPool(max_workers=2) as pool:
@@ -72,7 +72,7 @@ def _own(context: Context, config: Orchestrator, worker: str, row: Any) -> dict[
     pod = provider["pod"].value[-1].pod if isinstance(provider["pod"], Known) else None
     live = pod if pod is not None and pod.phase is Phase.RUNNING else None
     said = provider["pod_log"]
-    ssh = look_at_ssh(context, config, live, said.value if isinstance(said, Known) else ())
+    ssh = read_ssh_stages(context, config, live, said.value if isinstance(said, Known) else ())
     return {
         "row": row, **provider, "usual": _usual(context, pod), "ssh": ssh, "inside": read_inside(context, config, live, ssh, worker),
         "stored_log": read_stored_log(context, config.logs, worker),
@@ -122,7 +122,7 @@ def _waited(context: Context, config: Orchestrator, evidence: Evidence, wait: fl
         if left <= 0:
             break
         _until_changed(context, config, evidence, left)
-        evidence = _look(context, config)
+        evidence = _evidence(context, config)
     return evidence.model_copy(update={"waited_s": round((context.now() - began).total_seconds(), 1)})
 
 

@@ -11,7 +11,7 @@ from tasks.ssh.attempts import memory_of
 from tasks.ssh.read import gather_log_in
 
 
-class LogInLook:
+class LogInCheck:
     """The stages of ssh-auth-failure by its default limits, within the run's budget of attempts."""
 
     def seen(self, context: Context, node: Node) -> LogInSeen:

@@ -15,7 +15,7 @@ from tasks.credentials import where
 from tasks.gpu.leader import read_status, without_login
 from tasks.systems.orchestrator import tries_of
 from tasks.systems.s3 import try_reports, try_tiers
-from tasks.systems.trying import SILENT, Later, Try, begin_all, told
+from tasks.systems.trying import SILENT, Later, Try, begin_all, check_of
 from tasks.transport.open import open_host
 
 
@@ -41,10 +41,10 @@ def _system(system: System) -> Iterator[SystemCheck]:
     if system.url.startswith("tcp://"):
         url = urlparse(system.url)
         with socket.create_connection((url.hostname or "", url.port or 0), timeout=system.timeout_s):
-            yield told(system.name, "ok", "accepts connections")
+            yield check_of(system.name, "ok", "accepts connections")
         return
     says, fix = _http(system)
-    yield told(system.name, "FAULT" if fix else "ok", says, fix, silent=bool(fix))
+    yield check_of(system.name, "FAULT" if fix else "ok", says, fix, silent=bool(fix))
 
 
 def _http(system: System) -> tuple[str, str]:
@@ -68,10 +68,10 @@ def _leader(fleet: Fleet, leader: Leader) -> Iterator[SystemCheck]:
     if isinstance(found, Unknown):
         token = f"set {where(leader.token_env)} to its token" if leader.token_env else "give leader.token_env in the fleet file"
         fix = token if found.reason is UnknownReason.DENIED else _reach(leader.url, "leader.url")
-        yield told("leader", "FAULT", found.why, fix, silent=found.reason in SILENT)
+        yield check_of("leader", "FAULT", found.why, fix, silent=found.reason in SILENT)
         return
     status = found.value
     if status.is_leader:
-        yield told("leader", "ok", f"answers; it counts {len(status.peers)} peers")
+        yield check_of("leader", "ok", f"answers; it counts {len(status.peers)} peers")
     else:
-        yield told("leader", "note", f"answers, but the leader is {status.leader_id or 'not known'}", "set leader.url to the leader's")
+        yield check_of("leader", "note", f"answers, but the leader is {status.leader_id or 'not known'}", "set leader.url to the leader's")

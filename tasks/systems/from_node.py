@@ -6,7 +6,7 @@ from functools import partial
 
 from runbooks.core.fleet import Fleet
 from runbooks.core.nightly import SystemCheck
-from runbooks.core.node_look import NodeLook, remarks
+from runbooks.core.node_basics import NodeBasics, remarks
 from runbooks.core.node_tools import Wanted
 from runbooks.core.ray_config import RayCluster
 from runbooks.core.reading import Absent, Known, Unknown
@@ -14,9 +14,9 @@ from runbooks.core.rendezvous_config import Rendezvous
 from runbooks.parsers.ray import parse_ray_version
 from tasks.clients.ray_dashboard import get
 from tasks.context import Context
-from tasks.remote.node_look import look_at_node
+from tasks.remote.node_basics import read_basics
 from tasks.rendezvous.etcd import ask_etcd, parse_facts
-from tasks.systems.trying import SILENT, Later, Try, begin_all, not_tried, told
+from tasks.systems.trying import SILENT, Later, Try, begin_all, check_of, not_tried
 from tasks.transport.base import Host
 
 KNOCK = """import socket, sys
@@ -33,10 +33,10 @@ except OSError as e:
 C10D_PORT = "29400"  # torchrun's own where an endpoint names none
 
 
-def first_look(fleet: Fleet, name: str, host: Host, tools: Sequence[Wanted] = ()) -> tuple[NodeLook, Later]:
+def begin_node(fleet: Fleet, name: str, host: Host, tools: Sequence[Wanted] = ()) -> tuple[NodeBasics, Later]:
     """The node itself, with those of `tools` that it lacks. What is asked from it is begun over the same connection, which stays open until
     it has ended. Never raises."""
-    look, tries = look_at_node(host, tools), list(_tries(fleet, name, host))
+    look, tries = read_basics(host, tools), list(_tries(fleet, name, host))
     if look.shut:
         return look, partial(not_tried, tries, f"it is asked from {name}, which cannot be entered", remarks(look)[0].fix)
     return look, begin_all(tries)
@@ -58,7 +58,7 @@ def _tries(fleet: Fleet, name: str, host: Host) -> Iterator[Try]:
 def _dashboard(context: Context, host: Host, ray: RayCluster, fix: str) -> Iterator[SystemCheck]:
     found = get(context, host, f"{ray.dashboard.rstrip('/')}/api/version", parse_ray_version)
     if isinstance(found, Known):
-        yield told("ray", "ok", f"its dashboard on {host.name} answers; Ray {found.value}")
+        yield check_of("ray", "ok", f"its dashboard on {host.name} answers; Ray {found.value}")
     else:
         yield _fault("ray", f"its dashboard on {host.name}", found, fix)
 
@@ -72,11 +72,11 @@ def _etcd(context: Context, host: Host, title: str, place: Rendezvous, fix: str)
     etcd = found.value
     alarms = f"alarms {', '.join(etcd.alarms.value)}" if isinstance(etcd.alarms, Known) and etcd.alarms.value else ""
     if not etcd.healthy or alarms:
-        yield told(title, "FAULT", f"{where}: {alarms or f'not healthy: {etcd.health}'}", fix)
+        yield check_of(title, "FAULT", f"{where}: {alarms or f'not healthy: {etcd.health}'}", fix)
     elif isinstance(etcd.alarms, Unknown):
-        yield told(title, "note", f"{where}: says that it is healthy; its alarms could not be read: {etcd.alarms.why}")
+        yield check_of(title, "note", f"{where}: says that it is healthy; its alarms could not be read: {etcd.alarms.why}")
     else:
-        yield told(title, "ok", f"{where}: healthy; etcd {etcd.version}")
+        yield check_of(title, "ok", f"{where}: healthy; etcd {etcd.version}")
 
 
 def _knocked(host: Host, title: str, endpoint: str, fix: str) -> Iterator[SystemCheck]:
@@ -86,16 +86,16 @@ def _knocked(host: Host, title: str, endpoint: str, fix: str) -> Iterator[System
     done = host.run(("python3", "-c", KNOCK, name.strip("[]"), port), timeout_s=15)
     word, _, why = done.out.strip().partition(" ")
     if word == "open":
-        yield told(title, "ok", f"{where}: accepts connections")
+        yield check_of(title, "ok", f"{where}: accepts connections")
     elif word == "refused":
-        yield told(title, "note", f"{where}: nobody listens; a c10d store is there only while a job runs")
+        yield check_of(title, "note", f"{where}: nobody listens; a c10d store is there only while a job runs")
     elif word == "unresolved":
         correct = "correct the name, or that node's resolver"
-        yield told(title, "FAULT", f"{where}: the name cannot be resolved there: {why}", correct, silent=True)
+        yield check_of(title, "FAULT", f"{where}: the name cannot be resolved there: {why}", correct, silent=True)
     else:
-        yield told(title, "FAULT", f"{where}: {why or done.err.strip()[-200:] or 'no answer'}", fix, silent=word == "silent")
+        yield check_of(title, "FAULT", f"{where}: {why or done.err.strip()[-200:] or 'no answer'}", fix, silent=word == "silent")
 
 
 def _fault(title: str, where: str, why: Unknown | Absent, fix: str) -> SystemCheck:
     said = why.why if isinstance(why, Unknown) else why.proof
-    return told(title, "FAULT", f"{where}: {said}", fix, silent=isinstance(why, Unknown) and why.reason in SILENT)
+    return check_of(title, "FAULT", f"{where}: {said}", fix, silent=isinstance(why, Unknown) and why.reason in SILENT)

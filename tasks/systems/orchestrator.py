@@ -16,7 +16,7 @@ from tasks.installation import installation_redactor
 from tasks.spawning.railway import describe_variables, sealed_of
 from tasks.systems.request import check_request
 from tasks.systems.scaling import check_scaling
-from tasks.systems.trying import SILENT, Try, told
+from tasks.systems.trying import SILENT, Try, check_of
 from tasks.transport.base import TransportError
 
 NEEDED = ("RUNPOD_API_KEY", "SUPABASE_URL", "SUPABASE_SERVICE_ROLE_KEY")
@@ -42,14 +42,14 @@ def tries_of(config: Orchestrator) -> tuple[Try, ...]:
     )
 
 
-def _asked(name: str, ask: Callable[[], str], fix: str) -> SystemCheck:
+def _checked(name: str, ask: Callable[[], str], fix: str) -> SystemCheck:
     try:
-        return told(name, "ok", ask())
+        return check_of(name, "ok", ask())
     except (TransportError, NotFound) as e:
         detail = e.why if isinstance(e, TransportError) else str(e)
-        return told(name, "FAULT", detail, fix, silent=isinstance(e, TransportError) and e.reason in SILENT)
+        return check_of(name, "FAULT", detail, fix, silent=isinstance(e, TransportError) and e.reason in SILENT)
     except ODD_ANSWER as e:
-        return told(name, "FAULT", f"unexpected answer: {type(e).__name__}: {e}", fix)
+        return check_of(name, "FAULT", f"unexpected answer: {type(e).__name__}: {e}", fix)
 
 
 def _formed(check: str, name: str, kind: str) -> Iterator[SystemCheck]:
@@ -58,7 +58,7 @@ def _formed(check: str, name: str, kind: str) -> Iterator[SystemCheck]:
     pattern, like = SHAPES[kind]
     if value.strip() and not re.fullmatch(pattern, value):
         what = "has blanks or quotes around it" if value != value.strip(" \t\r\n'\"") else "looks unlike one"
-        yield told(check, "note", f"{name} {what}; it should read {like}", f"set {name} again, without quotes")
+        yield check_of(check, "note", f"{name} {what}; it should read {like}", f"set {name} again, without quotes")
 
 
 def _provider(config: Orchestrator) -> Iterator[SystemCheck]:
@@ -77,7 +77,7 @@ def _provider(config: Orchestrator) -> Iterator[SystemCheck]:
 
     key = config.runpod.key_env
     yield from _formed("runpod key", key, "runpod")
-    yield _asked(
+    yield _checked(
         "runpod", ask, f"set {where(key)} to an API key of the account that holds the pods; read scope is enough"
     )
 
@@ -93,7 +93,7 @@ def _database(config: DatabaseConfig) -> Iterator[SystemCheck]:
         yield from _formed("database url", config.rest_url_env, "rest_url")
         yield from _formed("database key", config.rest_key_env, "rest_key")
     fix = f"set {where(config.url_env)} (a role with SELECT on the two tables is enough), and correct table and column names"
-    yield _asked("database", ask, fix)
+    yield _checked("database", ask, fix)
 
 
 def _pair(config: Orchestrator) -> Generator[SystemCheck, None, str]:
@@ -103,21 +103,21 @@ def _pair(config: Orchestrator) -> Generator[SystemCheck, None, str]:
     shape = describe_key_text(private)
     if not private.strip() or not shape.private:
         what = "is not set" if not private.strip() else f"holds no private key ({shape.format})"
-        yield told("pod key", "FAULT", f"{config.ssh.key_env} {what}", "set it to the private half of the pods' key")
+        yield check_of("pod key", "FAULT", f"{config.ssh.key_env} {what}", "set it to the private half of the pods' key")
         return ""
     if shape.damage:
-        yield told(
+        yield check_of(
             "pod key", "FAULT", f"{config.ssh.key_env}: {', '.join(shape.damage)}", "store it with its newlines"
         )
     if shape.encrypted:
-        yield told(
+        yield check_of(
             "pod key", "FAULT", f"{config.ssh.key_env} is encrypted", "ssh-keygen -p on a copy, or another pair"
         )
     if public and shape.fingerprint and public.fingerprint != shape.fingerprint:
         says = f"private {shape.fingerprint}, public {public.fingerprint}: not a pair"
-        yield told("pod key", "FAULT", says, "set both halves of one pair")
+        yield check_of("pod key", "FAULT", says, "set both halves of one pair")
     elif not shape.damage and not shape.encrypted:
-        yield told("pod key", "ok", f"{shape.type} {shape.fingerprint}" + ("" if public else "; no public half here"))
+        yield check_of("pod key", "ok", f"{shape.type} {shape.fingerprint}" + ("" if public else "; no public half here"))
     return shape.fingerprint
 
 
@@ -126,12 +126,12 @@ def _platform(config: Orchestrator) -> Iterator[SystemCheck]:
     local = yield from _pair(config)
     railway = config.railway
     if railway is None:
-        yield told("railway", "note", "not in the fleet file: the orchestrator's own log and variables are not read")
+        yield check_of("railway", "note", "not in the fleet file: the orchestrator's own log and variables are not read")
         return
     ids = {n: getattr(railway, n) for n in ("project", "environment", "service")}
     named = [n for n, value in ids.items() if not UUID.fullmatch(value)]
     if named:
-        yield told("railway ids", "note", f"{', '.join(named)}: not an id (UUID); the API accepts no names",
+        yield check_of("railway ids", "note", f"{', '.join(named)}: not an id (UUID); the API accepts no names",
                     "copy the ids from the service's page: Ctrl-K, Copy … ID")  # fmt: skip
     try:
         client = RailwayClient(railway, installation_redactor())
@@ -142,10 +142,10 @@ def _platform(config: Orchestrator) -> Iterator[SystemCheck]:
             client.close()
     except (TransportError, KeyError, TypeError, IndexError) as e:
         fix = f"set {where(railway.token_env)} to {TOKENS[railway.token_kind]}, or correct token_kind, project, environment and service"
-        yield told("railway", "FAULT", str(e), fix)
+        yield check_of("railway", "FAULT", str(e), fix)
         return
     fix = "" if status == "SUCCESS" else "railway logs --deployment; then deploy again or roll back"
-    yield told("railway", "ok" if status == "SUCCESS" else "FAULT", f"newest deployment: {status or 'none'}", fix)
+    yield check_of("railway", "ok" if status == "SUCCESS" else "FAULT", f"newest deployment: {status or 'none'}", fix)
     yield from _variables(config, found, sealed, local)
 
 
@@ -156,7 +156,7 @@ def _token(client: RailwayClient, railway: RailwayConfig) -> Iterator[SystemChec
     project, environment = client.token_is_for()
     if (project, environment) != (railway.project, railway.environment):
         says = f"the token is for project {project}, environment {environment}"
-        yield told("railway token", "FAULT", says, "make one for the project and environment of the fleet file")
+        yield check_of("railway token", "FAULT", says, "make one for the project and environment of the fleet file")
 
 
 def _variables(
@@ -166,27 +166,27 @@ def _variables(
     wanted = (*NEEDED, config.ssh.key_env, config.ssh.public_key_env)
     missing = [n for n in wanted if n not in hidden and not found.get(n, "").strip()]
     if missing:
-        yield told(
+        yield check_of(
             "railway variables", "FAULT", f"not set: {', '.join(missing)}", "set them in the service's variables"
         )
     if hidden & set(wanted):
-        yield told("railway variables", "note", f"sealed, so not looked at: {', '.join(sorted(hidden & set(wanted)))}")
+        yield check_of("railway variables", "note", f"sealed, so not looked at: {', '.join(sorted(hidden & set(wanted)))}")
     seen = describe_variables(found, config, sealed)
     if not missing and seen.private_fault:
-        yield told("railway key", "FAULT", seen.private_fault, "set the whole private key, newlines included")
+        yield check_of("railway key", "FAULT", seen.private_fault, "set the whole private key, newlines included")
     elif local and seen.private_fingerprint and seen.private_fingerprint != local:
-        yield told(
+        yield check_of(
             "railway key", "FAULT", f"{seen.private_fingerprint} there, {local} here", "use one pair in both places"
         )
     if seen.private_fingerprint and seen.public_fingerprint and seen.private_fingerprint != seen.public_fingerprint:
-        yield told("railway key", "FAULT", "its two halves are not one pair", "set both halves of one pair")
+        yield check_of("railway key", "FAULT", "its two halves are not one pair", "set both halves of one pair")
     yield from check_scaling(found)
     yield from check_request(config, found)
 
 
 def _logs(config: WorkerLogs | None) -> Iterator[SystemCheck]:
     if config is None:
-        yield told("worker logs", "note", "not in the fleet file (orchestrator.logs): a dead pod's last words are lost")
+        yield check_of("worker logs", "note", "not in the fleet file (orchestrator.logs): a dead pod's last words are lost")
         return
     from botocore.exceptions import BotoCoreError, ClientError
 
@@ -199,9 +199,9 @@ def _logs(config: WorkerLogs | None) -> Iterator[SystemCheck]:
         for item in found:
             client.get_object(Bucket=config.bucket, Key=item["Key"], Range="bytes=0-0")["Body"].read()
         what = "can be listed and read" if found else f"can be listed; nothing there yet below {prefix or 'its root'}"
-        yield told("worker logs", "ok", f"s3://{config.bucket} {what}")
+        yield check_of("worker logs", "ok", f"s3://{config.bucket} {what}")
     except (ClientError, BotoCoreError) as e:
-        yield told(
+        yield check_of(
             "worker logs", "FAULT", f"s3://{config.bucket}: {e}"[:300],
             f"credentials with s3:ListBucket on {config.bucket} and s3:GetObject on {config.bucket}/{prefix}*",
         )  # fmt: skip

@@ -7,7 +7,7 @@ from runbooks.core.nightly import SystemCheck
 from runbooks.core.orchestrator_config import Orchestrator
 from tasks.clients.runpod import NotFound, RunPodClient
 from tasks.installation import installation_redactor
-from tasks.systems.trying import told
+from tasks.systems.trying import check_of
 from tasks.transport.base import TransportError
 
 
@@ -26,7 +26,7 @@ def check_request(config: Orchestrator, found: dict[str, str]) -> Iterator[Syste
         finally:
             client.close()
     except (TransportError, NotFound) as e:
-        yield told("request", "note", f"GPU type and network volume could not be looked up: {e}")
+        yield check_of("request", "note", f"GPU type and network volume could not be looked up: {e}")
         return
     wrong = [
         *_unknown("GPU type", r.gpu_type_variable, kind, types),
@@ -34,13 +34,13 @@ def check_request(config: Orchestrator, found: dict[str, str]) -> Iterator[Syste
     ]
     yield from wrong
     if not wrong:
-        yield told("request", "ok", "the provider knows the requested GPU type and network volume")
+        yield check_of("request", "ok", "the provider knows the requested GPU type and network volume")
 
 
 def _unknown(what: str, variable: str, name: str, known: set[str]) -> Iterator[SystemCheck]:
     if name and name not in known:
         near = get_close_matches(name, sorted(known), n=3, cutoff=0.4)
         hint = f"one of: {', '.join(near)}" if near else f"the name or id of a {what} of this account"
-        yield told(
+        yield check_of(
             "request", "FAULT", f"the provider knows no {what} of the name in {variable} (or the fleet file)", hint
         )

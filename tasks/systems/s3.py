@@ -9,7 +9,7 @@ from runbooks.checkpoint.store import CODES
 from runbooks.core.checkpoints import Checkpoints, Tier, TierKind
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.nightly import SystemCheck
-from tasks.systems.trying import Try, told
+from tasks.systems.trying import Try, check_of
 
 Client = Callable[[], Any]
 
@@ -53,12 +53,13 @@ def _listed(name: str, field: str, client: Client, bucket: str, prefix: str, onl
         code, status, message = code_of(e)
         says = f"{where}: {code}: {message}"
         if only_written and status == 403 and code not in CODES:
-            yield told(name, "note", f"{says}; whether reports may be written there is not tried", f"s3:PutObject below {where} is enough")
+            untried = f"{says}; whether reports may be written there is not tried"
+            yield check_of(name, "note", untried, f"s3:PutObject below {where} is enough")
             return
         slug = CODES.get(code) or ("s3-permission" if status == 403 else "s3-unreachable")
-        yield told(name, "FAULT", says, _fix(slug, field), silent=status == 0 and slug == "s3-unreachable")
+        yield check_of(name, "FAULT", says, _fix(slug, field), silent=status == 0 and slug == "s3-unreachable")
         return
-    yield told(name, "ok", f"{where} can be listed")
+    yield check_of(name, "ok", f"{where} can be listed")
 
 
 def _fix(slug: str, field: str) -> str:

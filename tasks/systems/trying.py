@@ -27,7 +27,7 @@ class Try(NamedTuple):
     fix: str  # where nothing says it better
 
 
-def told(name: str, state: str, says: str, fix: str = "", *, silent: bool = False) -> SystemCheck:
+def check_of(name: str, state: str, says: str, fix: str = "", *, silent: bool = False) -> SystemCheck:
     """One line of the answer. `silent`: there was none."""
     return SystemCheck(name=name, state=CheckState(state), detail=says, fix=fix, reachable=not silent)
 
@@ -35,16 +35,16 @@ def told(name: str, state: str, says: str, fix: str = "", *, silent: bool = Fals
 def begin_all(tries: Sequence[Try], bound_s: float = BOUND_S) -> Later:
     """Begins them all, so that the caller can do something else meanwhile."""
     until = monotonic() + bound_s
-    begun = [(one, *_begun(one)) for one in tries]
+    begun = [(one, *_started(one)) for one in tries]
     return lambda: tuple(check for one, said, thread in begun for check in _ended(one, said, thread, until, bound_s))
 
 
 def not_tried(tries: Sequence[Try], why: str, first: str) -> Checks:
     """The same where there is no way to ask. `first`: what is to be put right before."""
-    return tuple(_whole(t, told(t.name, "FAULT", f"not tried: {why}", first, silent=True), 0.0) for t in tries)
+    return tuple(_whole(t, check_of(t.name, "FAULT", f"not tried: {why}", first, silent=True), 0.0) for t in tries)
 
 
-def _begun(one: Try) -> tuple[list[SystemCheck], Thread]:
+def _started(one: Try) -> tuple[list[SystemCheck], Thread]:
     """What it says from now on, and the thread that asks: a process that ends does not wait for it."""
     said: list[SystemCheck] = []
     thread = Thread(target=copy_context().run, args=(_asks, one, said), daemon=True, name=f"try {one.name}")
@@ -57,7 +57,7 @@ def _ended(one: Try, said: list[SystemCheck], thread: Thread, until: float, boun
     thread.join(max(0.0, until - monotonic()))
     if not thread.is_alive():
         return tuple(said)
-    return (*said, _whole(one, told(one.name, "FAULT", f"no answer within {bound_s:g} s", one.fix, silent=True), bound_s))
+    return (*said, _whole(one, check_of(one.name, "FAULT", f"no answer within {bound_s:g} s", one.fix, silent=True), bound_s))
 
 
 def _asks(one: Try, said: list[SystemCheck]) -> None:
@@ -71,8 +71,8 @@ def _asks(one: Try, said: list[SystemCheck]) -> None:
 
 def _broken(one: Try, error: BaseException) -> SystemCheck:
     if isinstance(error, TransportError):
-        return told(one.name, "FAULT", error.why, one.fix, silent=error.reason in SILENT)
-    return told(one.name, "FAULT", f"{type(error).__name__}: {error}"[:300], one.fix, silent=isinstance(error, OSError))
+        return check_of(one.name, "FAULT", error.why, one.fix, silent=error.reason in SILENT)
+    return check_of(one.name, "FAULT", f"{type(error).__name__}: {error}"[:300], one.fix, silent=isinstance(error, OSError))
 
 
 def _whole(one: Try, check: SystemCheck, seconds: float) -> SystemCheck:

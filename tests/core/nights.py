@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from runbooks.core.nightly import Cost, NightlyReport, Result, SystemCheck, compare
-from runbooks.core.node_look import NodeLook
+from runbooks.core.node_basics import NodeBasics
 from runbooks.core.outcome import Outcome
 from runbooks.core.reading import Unknown, UnknownReason
 from tests.core.samples import T0
@@ -51,11 +51,11 @@ TONIGHT = night(
     result("e"),
     previous=BEFORE,
     looks=(
-        NodeLook(node="a", python=(3, 11), uid=1000),
-        NodeLook(node="b", python=(3, 11), uid=1000, mark=MARK),
-        NodeLook(node="c"),
-        NodeLook(node="d", blind=Unknown(reason=UnknownReason.UNREACHABLE, detail="no route")),
-        NodeLook(node="e", python=(3, 12), off_s=397),
+        NodeBasics(node="a", python=(3, 11), uid=1000),
+        NodeBasics(node="b", python=(3, 11), uid=1000, mark=MARK),
+        NodeBasics(node="c"),
+        NodeBasics(node="d", blind=Unknown(reason=UnknownReason.UNREACHABLE, detail="no route")),
+        NodeBasics(node="e", python=(3, 12), off_s=397),
     ),
     not_read=("d: ssh: unreachable: no route",),
     systems=(

@@ -83,6 +83,6 @@ def test_every_limit_that_a_file_may_set_decides_something() -> None:
     """A number that nobody reads is an option that is dropped in silence. The engine reads how old an earlier look must be."""
     code = "\n".join(p.read_text(encoding="utf-8") for room in ("runbooks", "tasks") for p in sorted((ROOT / room).rglob("*.py")))
     unread = [f"{slug}: {name}" for slug in runbook_slugs() for name in load_runbook(slug).limits
-              if name not in (load_spec(slug).bridge, load_spec(slug).window)
+              if name not in (load_spec(slug).lookback, load_spec(slug).window)
               and not re.search(rf"\.{name}\b|[\"']{name}[\"']|\b{name}=", code)]  # fmt: skip
     assert unread == []

@@ -114,7 +114,7 @@ def meanings() -> dict[str, frozenset[str]]:
     found: dict[str, set[str]] = {}
     for known in library().causes:
         for name in known.names:
-            found.setdefault(name, set()).update(known.names, known.cause.covered_by)
+            found.setdefault(name, set()).update(known.names, known.cause.superseded_by)
     return {name: frozenset(same) for name, same in found.items()}
 
 

@@ -13,7 +13,7 @@ from deployments.ports import free_port
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.plan import Step
 from tasks.gpu.act_quarantine import quarantine_node
-from tasks.remote.node_look import ASKED, parsed
+from tasks.remote.node_basics import ASKED, parsed
 from tests.deployments.test_cli import call
 from tests.support.gpu_node import context
 from tests.support.sshd import Sshd, make_key
@@ -56,7 +56,7 @@ def test_what_a_node_lacks(words: list[str], state: str, says: str) -> None:
 
 
 def test_a_shell_that_talks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.remote.node_look.ASKED", "echo welcome to this machine; id -u")
+    monkeypatch.setattr("tasks.remote.node_basics.ASKED", "echo welcome to this machine; id -u")
     (check,) = check_fleet(Fleet(nodes=(Node(name="n", local=True),)))
     assert (check.state, "gives unexpected output" in check.says) == ("FAULT", True)
 
@@ -65,7 +65,7 @@ def test_a_quarantined_node_is_named_with_its_release(tmp_path: Path, monkeypatc
     """From the action that sets the mark to the command that takes it away, which works as printed."""
     path, fleet = tmp_path / "marks of gpus" / "quarantine.json", Fleet(nodes=(Node(name="node-a", local=True),))
     for room in ("runbooks.core", "tasks.remote"):
-        monkeypatch.setattr(f"{room}.node_look.QUARANTINE", str(path))
+        monkeypatch.setattr(f"{room}.node_basics.QUARANTINE", str(path))
     (before,) = check_fleet(fleet)
     args = {"node": "node-a", "reason": "gpu-off-the-bus: GPU 3", "path": str(path)}
     quarantine_node(Step(kind="quarantine-node", owner="node-a", args=args, commands=("#",), effect="marked"), context())
@@ -85,6 +85,6 @@ def test_a_mark_of_somebody_else_is_a_mark(mark: str) -> None:
 
 
 def test_a_greeting_of_one_word_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.remote.node_look.ASKED", f"echo hello; {ASKED}")
+    monkeypatch.setattr("tasks.remote.node_basics.ASKED", f"echo hello; {ASKED}")
     (check,) = check_fleet(Fleet(nodes=(Node(name="n", local=True),)))
     assert (check.state, "gives unexpected output" in check.says) == ("FAULT", True)

@@ -15,7 +15,7 @@ from flows.specs import SLUGS
 from runbooks.core.fleet import Fleet
 from runbooks.core.knowledge import folder_of
 from runbooks.core.node_tools import TOOLS, NodePart
-from tasks.remote import node_look
+from tasks.remote import node_basics
 from tasks.remote.program import source_of
 from tasks.remote.tools import modules_of, tools_of
 
@@ -108,7 +108,7 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bare:
     made = Bare(tmp_path / "bin")
     monkeypatch.setenv("PATH", str(made.folder))
     monkeypatch.setattr("tasks.transport.local.SBIN", ())
-    monkeypatch.setattr(node_look, "HAS", {NodePart.NVIDIA: "true", NodePart.DISKS: "true"})
+    monkeypatch.setattr(node_basics, "HAS", {NodePart.NVIDIA: "true", NodePart.DISKS: "true"})
     return made
 
 
@@ -132,7 +132,7 @@ def test_each_missing_program_is_named_with_its_package_and_what_is_not_read(bar
 
 
 def test_what_is_there_or_of_no_use_is_not_missed(bare: Bare, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_look, "HAS", {NodePart.NVIDIA: "false", NodePart.DISKS: "false"})
+    monkeypatch.setattr(node_basics, "HAS", {NodePart.NVIDIA: "false", NodePart.DISKS: "false"})
     assert [w for w in ("nvidia-smi", "modinfo", "smartctl") if f"no {w}" in look(containers=[CONTAINER]).says] == []
     bare.add("ss")
     bare.add("journalctl")  # in place of dmesg
@@ -142,7 +142,7 @@ def test_what_is_there_or_of_no_use_is_not_missed(bare: Bare, monkeypatch: pytes
 
 def test_a_part_is_seen_where_the_node_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the file that the kernel gives each PCI device: an NVIDIA display device, and no bridge or card of another maker."""
-    test = node_look.HAS[NodePart.NVIDIA]
+    test = node_basics.HAS[NodePart.NVIDIA]
     for n, (alias, there) in enumerate({
         "pci:v000010DEd00002330sv000010DEsd000016C1bc03sc02i00": True,
         "pci:v000010DEd000022A3sv000010DEsd00001796bc06sc80i00": False,

@@ -10,7 +10,7 @@ from flows.config import load_fleet
 from flows.specs import load_spec
 from runbooks.core.knowledge import load_runbook
 from tasks.context import Context
-from tasks.ssh.seen import LogInLook
+from tasks.ssh.seen import LogInCheck
 from tasks.transport.open import HostPool
 
 
@@ -31,7 +31,7 @@ def test_a_scene_shows_its_fault(
         pool, spec = HostPool(), load_spec(slug)
         limits = load_runbook(slug).limit_values({"gap_s": 0.05} if slug == "stuck-spawning" else None)
         fleet = load_fleet(str(scene.fleet))
-        context = Context(fleet=fleet, target=scene.target, open_host=pool, limits=limits, log_in=LogInLook())
+        context = Context(fleet=fleet, target=scene.target, open_host=pool, limits=limits, log_in=LogInCheck())
         d = spec.diagnose(spec.gather(context), spec.limits.model_validate(limits))
         pool.close_all()
     assert d.causes[0].slug == cause, d.model_dump_json(indent=1)

@@ -105,7 +105,7 @@ def test_it_is_named_before_anything_is_begun(
     monkeypatch.setattr("deployments.cli.run.ready", lambda: None)
     monkeypatch.setattr("deployments.cli.up.ensure_up", lambda **_: SimpleNamespace())
     monkeypatch.setattr("deployments.doctor.main.LOOKS", tuple(look for look in LOOKS if look in (_server, _secrets)))
-    monkeypatch.setattr(missing_secrets, "_TOLD", set())
+    monkeypatch.setattr(missing_secrets, "_WARNED", set())
     code = main([*command.split(), *words, *([fleet] if command == "fleet check" else ["--fleet", fleet])])
     said = capsys.readouterr()
     where = said.out if command in SAYS else said.err
@@ -141,7 +141,7 @@ def test_what_may_be_a_variable_is_named_only_where_a_block_is_almost_it(
     name = misspelt(block).upper().replace("-", "_")
     path = tmp_path / "fleet.yaml"
 
-    monkeypatch.setattr(missing_secrets, "_TOLD", set())
+    monkeypatch.setattr(missing_secrets, "_WARNED", set())
 
     def found(token: str) -> str:
         path.write_text(yaml.safe_dump({"nodes": [{"name": "here", "local": True}], "leader": {"url": "http://x", "token_env": token}}))
@@ -152,7 +152,7 @@ def test_what_may_be_a_variable_is_named_only_where_a_block_is_almost_it(
     assert found(name) == f"warning: {said}\n"
     assert found("QUITE_ANOTHER_NAME") == ""
     assert found(block.upper().replace("-", "_")) == ""
-    missing_secrets._TOLD.clear()
+    missing_secrets._WARNED.clear()
     monkeypatch.setenv(name, "set here")
     assert found(name) == ""
 
@@ -162,7 +162,7 @@ def test_without_a_server_it_is_said_that_nothing_was_checked(
 ) -> None:
     """Nothing is started for it, and the command goes on."""
     monkeypatch.setattr(credentials, "secret_blocks", lambda: pytest.fail("asked"))
-    monkeypatch.setattr(missing_secrets, "_TOLD", set())
+    monkeypatch.setattr(missing_secrets, "_WARNED", set())
     monkeypatch.delenv("PREFECT_API_URL")
     monkeypatch.setenv("GPU_RUNBOOKS_HOME", str(tmp_path))
     for _ in range(2):
@@ -178,7 +178,7 @@ def test_a_server_that_does_not_list_them_is_named(
         raise PermissionError
 
     monkeypatch.setattr(credentials, "secret_blocks", refuses)
-    monkeypatch.setattr(missing_secrets, "_TOLD", set())
+    monkeypatch.setattr(missing_secrets, "_WARNED", set())
     missing_secrets.check_secrets(load_fleet(fleet), fleet)
     assert capsys.readouterr().err.endswith(": the Prefect server does not list them (PermissionError)\n")
 

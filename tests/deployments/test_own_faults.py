@@ -104,7 +104,7 @@ def test_a_nightly_names_it_for_that_node_and_goes_on(rig: Rig, broken: World, t
 
 def test_a_fault_in_the_first_look_at_a_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPU_RUNBOOKS_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(sweeping, "look_at_node", breaks)
+    monkeypatch.setattr(sweeping, "read_basics", breaks)
     fleet = Fleet(nodes=(Node(name="a", local=True),))
     answer = sweeping.check_node.fn(sweeping.Sweep(fleet, ("host-limits",), tmp_path, "a-run", "sweep"), fleet.nodes[0])
     assert [r.outcome for r in answer.results] == [Outcome.CANNOT_TELL]

@@ -163,10 +163,10 @@ class RealWorld:
         open_ = {str(a.parameters["owner"]) for a in self.acts() if unfinished(a, server_now())}
         for owner in sorted({str(a.parameters["owner"]) for a in self.acts()} - open_):
             step = Step(kind="toy-fix", owner=owner, args={}, commands=(), effect="")
-            claims = lock_all(
+            locks = lock_all(
                 Plan(name="again", steps=(step,), for_causes=("c",)), {"runbook_run": "test", "target": "-"}
             )
-            release(claims, "only a test")
+            release(locks, "only a test")
 
 
 

@@ -272,7 +272,7 @@ def test_a_restart_keeps_its_lock_for_all_its_time_outs(monkeypatch: pytest.Monk
     step = Step(kind="restart-container", owner="n", args=args, commands=(), effect="")
     fleet = Fleet(name="f", nodes=(Node(name="n", local=True),))
     context = Context(fleet, "n", lambda _: LocalHost("n"), limits={"window_s": window_s})
-    ACTIONS["restart-container"].act(step, context)
+    ACTIONS["restart-container"].do(step, context)
     assert len(spent) == 6
     assert sum(spent) <= ACTIONS["restart-container"].deadline_s(step, context)
 

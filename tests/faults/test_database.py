@@ -31,7 +31,7 @@ def database() -> Iterator[Postgres]:
 
 
 @pytest.fixture(scope="module")
-def on_postgres(database: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+def on_postgres(own_server: None, database: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     """A rig of this file's own, whose server keeps its records there."""
     before = {name: os.environ.get(name) for name in (*KEPT, URL)}
     os.environ[URL] = f"postgresql+asyncpg://app@127.0.0.1:{database.port}/prefect"

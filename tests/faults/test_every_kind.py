@@ -158,7 +158,7 @@ def into_the_record(run: str) -> None:
     state = store.read_run(run).state
     assert state is not None
     assert state.state_details.run_input_keyset is not None
-    store.claim_input(run, state.state_details.run_input_keyset["response"], json.dumps({"decision": "approve", "who": "ana"}))
+    store.store_input_once(run, state.state_details.run_input_keyset["response"], json.dumps({"decision": "approve", "who": "ana"}))
     set_state(run, Scheduled(name="Resuming"))
 
 
@@ -221,7 +221,7 @@ class StartedStep:
 def begun(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Iterator[StartedStep]:
     made = StartedStep(f"k{uuid4().hex[:10]}")
     for kind in EVERY:
-        monkeypatch.setitem(ACTIONS, kind, replace(ACTIONS[kind], act=made.record, wait_s=None))
+        monkeypatch.setitem(ACTIONS, kind, replace(ACTIONS[kind], do=made.record, wait_s=None))
     yield made
     made.over()
 

@@ -77,8 +77,8 @@ def check(w: World, allowed_acts: int) -> None:
 def usable(w: World) -> None:
     """The target's lock can be taken again."""
     step = Step(kind="toy-fix", owner=w.name, args={}, commands=(), effect="")
-    claims = lock_all(Plan(name="again", steps=(step,), for_causes=("c",)), {"runbook_run": "test", "target": "-"})
-    release(claims, "only a test")
+    locks = lock_all(Plan(name="again", steps=(step,), for_causes=("c",)), {"runbook_run": "test", "target": "-"})
+    release(locks, "only a test")
 
 
 @pytest.mark.parametrize("point", BEFORE_THE_ACT + AFTER_THE_ACT)

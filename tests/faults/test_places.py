@@ -64,7 +64,7 @@ def on(fleet: str, *nodes: str, machine: str, host: str = "") -> Context:
     return Context(Fleet(name=fleet, nodes=made), nodes[0], lambda _: On(machine))
 
 
-def claim(context: Context, *owners: str) -> tuple[Lock, ...]:
+def take(context: Context, *owners: str) -> tuple[Lock, ...]:
     steps = tuple(Step(kind="toy-fix", owner=o, args={}, commands=(), effect="") for o in owners or (context.target,))
     about = {"runbook_run": str(uuid4()), "fleet": context.fleet.name}
     return lock_all(Plan(name="p", steps=steps, for_causes=("c",)), about, context)
@@ -77,7 +77,7 @@ def began(held: Lock) -> None:
 
 def act_on(context: Context) -> None:
     """An act that began and ended."""
-    for held in claim(context):
+    for held in take(context):
         began(held)
         release((held,), "over")
 
@@ -130,11 +130,11 @@ def names(rig: Rig) -> tuple[str, str, str]:
 def test_two_names_of_one_machine_are_one_owner(names: tuple[str, str, str]) -> None:
     a, b, m = names
     first, second = on("fleet-1", a, machine=m), on("fleet-2", b, machine=m)
-    held = claim(first)
+    held = take(first)
     with pytest.raises(ActionRefused, match=f"{b} is locked by action run act-{a}-1"):
-        claim(second)
+        take(second)
     release(held, "a test")
-    release(claim(second), "a test")
+    release(take(second), "a test")
     act_on(first)
     assert owners_of_history(second) == [b]
 
@@ -142,18 +142,18 @@ def test_two_names_of_one_machine_are_one_owner(names: tuple[str, str, str]) -> 
 def test_two_names_of_one_machine_in_one_plan(names: tuple[str, str, str]) -> None:
     a, b, m = names
     both = on("fleet-1", a, b, machine=m)
-    held = claim(both, a, b)
+    held = take(both, a, b)
     assert [c.owner for c in held] == [a, b]
     assert len({c.place.lock for c in held}) == 1, "one lock file on the machine"
     with pytest.raises(ActionRefused):
-        claim(both, b)
+        take(both, b)
 
 
 def test_one_name_of_two_machines_in_two_fleets(names: tuple[str, str, str]) -> None:
     a, _, m = names
     first, second = on("fleet-1", a, machine=m), on("fleet-2", a, machine=f"{m}-other")
     act_on(first)
-    held = (*claim(first), *claim(second))
+    held = (*take(first), *take(second))
     assert [c.owner for c in held] == [a, a]
     assert owners_of_history(second) == []
     assert owners_of_history(first) == [a]
@@ -163,11 +163,11 @@ def test_the_machine_behind_a_name_is_replaced(names: tuple[str, str, str]) -> N
     """Or it was only booted: within a fleet a name keeps its history."""
     a, _, m = names
     act_on(on("fleet-1", a, machine=m))
-    held = claim(on("fleet-1", a, machine=m))
+    held = take(on("fleet-1", a, machine=m))
     later = on("fleet-1", a, machine=f"{m}-later")
     assert owners_of_history(later) == [a]
     with pytest.raises(ActionRefused):
-        claim(later)
+        take(later)
     release(held, "a test")
 
 
@@ -179,7 +179,7 @@ def test_records_of_before_count_by_name(names: tuple[str, str, str]) -> None:
     store.label(held[0].act_run, {"step.0": "toy-fix: begun"})
     now = on("default-12345678", a, machine=m)
     with pytest.raises(ActionRefused):
-        claim(now)
+        take(now)
     release(held, "over")
     assert owners_of_history(now) == [a]
 
@@ -187,15 +187,15 @@ def test_records_of_before_count_by_name(names: tuple[str, str, str]) -> None:
 def test_a_machine_that_cannot_be_read_is_locked_by_name_and_address(names: tuple[str, str, str]) -> None:
     a, b, m = names
     unread = on("fleet-1", a, machine=LOST, host="10.0.0.1")
-    (held,) = claim(unread)
+    (held,) = take(unread)
     assert held.place.doubt == f"{a}: its machine identity could not be read (timed out), so it is locked by name and address"
     for known in (on("fleet-2", b, machine=m, host="10.0.0.1"), on("fleet-2", a, machine=m)):
         with pytest.raises(ActionRefused):
-            claim(known)
+            take(known)
     release((held,), "a test")
-    held = claim(on("fleet-2", b, machine=m, host="10.0.0.1"))[0]
+    held = take(on("fleet-2", b, machine=m, host="10.0.0.1"))[0]
     with pytest.raises(ActionRefused):
-        claim(unread)
+        take(unread)
     release((held,), "a test")
 
 
@@ -309,10 +309,10 @@ def test_clones_with_one_machine_id_are_two_machines(names: tuple[str, str, str]
     assert ids[0] == ids[1] != ""
     fleet = Fleet(name=f"f-{m}", nodes=tuple(Node(name=n, host=f"{n}.example") for n in names))
     first, second = (Context(fleet, n, lambda node: hosts[node.name]) for n in (a, b))
-    held = claim(first)
+    held = take(first)
     began(held[0])
     assert owners_of_history(second) == []
-    other = claim(second)
+    other = take(second)
     assert not {c.place.lock for c in held} & {c.place.lock for c in other}
     release((*held, *other), "over")
     assert owners_of_history(first) == [a]

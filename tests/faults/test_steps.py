@@ -208,10 +208,10 @@ def test_a_plan_of_thousands_of_commands_can_be_claimed(rig: Rig) -> None:
     step = Step(
         kind="toy-fix", owner="etcd:large", args=args, commands=tuple(f"curl -X DELETE {k}" for k in keys), effect=""
     )
-    claims = lock_all(Plan(name="p", steps=(step,), for_causes=("c",)), {"runbook_run": "test"})
-    (recorded,) = store.read_run(claims[0].act_run).parameters["steps"]
-    release(claims, "only a test")
-    assert claims[0].steps == (step,)
+    locks = lock_all(Plan(name="p", steps=(step,), for_causes=("c",)), {"runbook_run": "test"})
+    (recorded,) = store.read_run(locks[0].act_run).parameters["steps"]
+    release(locks, "only a test")
+    assert locks[0].steps == (step,)
     assert recorded["args"] == {"rendezvous": "main"}
     assert "10000 commands" in recorded["commands"][0]
 
@@ -219,8 +219,8 @@ def test_a_plan_of_thousands_of_commands_can_be_claimed(rig: Rig) -> None:
 def claimed(name: str, steps_of_it: int = 2) -> str:
     """An act run of two steps that this process holds."""
     step = Step(kind="toy-fix", owner=name, args={}, commands=(), effect="")
-    (claim,) = lock_all(Plan(name="p", steps=(step,) * steps_of_it, for_causes=("c",)), {"runbook_run": "test"})
-    return claim.act_run
+    (lock,) = lock_all(Plan(name="p", steps=(step,) * steps_of_it, for_causes=("c",)), {"runbook_run": "test"})
+    return lock.act_run
 
 
 def test_each_step_is_given_to_one_asker(rig: Rig) -> None:

@@ -17,7 +17,7 @@ from deployments.doctor.fleet import check_fleet
 from deployments.ports import free_port
 from flows import store
 from runbooks.core.fleet import Fleet
-from runbooks.core.node_look import QUARANTINE
+from runbooks.core.node_basics import QUARANTINE
 from tests.support.engine_rig import Rig
 from tests.support.sshd import Sshd, make_key
 

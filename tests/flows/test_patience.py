@@ -65,4 +65,4 @@ def test_a_server_that_came_back_is_waited_for_again() -> None:
 def test_a_run_that_cannot_tell_how_it_ended_ends_without_asking_further(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "read_run", refused)
     with pytest.raises(Abort, match="server is gone"):
-        stopping.can_be_told("6ddb7a6a-918c-46ce-bf87-61c49843ef98")
+        stopping.state_on_server("6ddb7a6a-918c-46ce-bf87-61c49843ef98")

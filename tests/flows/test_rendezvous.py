@@ -208,11 +208,11 @@ def test_restore_obeys_freeze_and_lock(rig: Rig, tmp_path: Path, etcd: Etcd, mon
     command = [str(file), "--fleet", str(tmp_path / "fleet.yaml")]
     owner = f"etcd:127.0.0.1:{etcd.port}"
     step = Step(kind="delete-run-keys", owner=owner, args=sample("delete-run-keys"), commands=(), effect="")
-    claims = lock_all(Plan(name="x", steps=(step,), for_causes=("c",)), {"runbook_run": "test"})
+    locks = lock_all(Plan(name="x", steps=(step,), for_causes=("c",)), {"runbook_run": "test"})
     try:
         assert restore.main(command) == 4
     finally:
-        release(claims, "only a test")
+        release(locks, "only a test")
     assert any("is locked by action run" in g for g in w.report()["guards"])
     store.set_variable(FREEZE, {"at": "now", "why": "a test"})
     try:

@@ -26,7 +26,7 @@ ROUNDS = 200
 
 
 @pytest.fixture
-def on_postgres(tmp_path: Path) -> Iterator[None]:
+def on_postgres(own_server: None, tmp_path: Path) -> Iterator[None]:
     """Prefect's API on PostgreSQL and Redis; this process asks it."""
     tmp_path.chmod(0o755)
     compose = Compose(tmp_path, {"name": "large", "nodes": [{"name": "n0", "local": True}]})

@@ -5,7 +5,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -24,22 +24,23 @@ from tasks.launch.read import gather_distributed_setup
 from tasks.rendezvous.read import gather_stale_rendezvous
 from tests.support.namespaces import SUBNET, NamespaceHost, ip, namespaces
 from tests.support.need import need_program
+from tests.support.said_up import said_up
 
 LIMITS = Limits(**load_runbook("stale-rendezvous").limit_values())
 LAUNCH_LIMITS = LaunchLimits(**load_runbook("distributed-setup").limit_values())
 PORT = 29511
 AGENT = """\
-import os, socket, time
+import os, socket, sys
 if os.environ.get("STORE"):
     s = socket.socket()
     s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     s.bind(("0.0.0.0", {port}))
     s.listen()
 print("up", flush=True)
-time.sleep(120)
+sys.stdin.read()
 """
 PROXY = """\
-import socket, threading
+import socket, sys, threading
 def serve(port):
     s = socket.socket()
     s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -50,7 +51,8 @@ def serve(port):
     while True:
         s.accept()[0].close()
 for port in (15006, 15001):
-    threading.Thread(target=serve, args=(port,)).start()
+    threading.Thread(target=serve, args=(port,), daemon=True).start()
+sys.stdin.read()
 """
 
 
@@ -60,16 +62,9 @@ def hosts() -> Iterator[list[NamespaceHost]]:
         yield made
 
 
-@contextmanager
-def running(host: NamespaceHost, argv: list[str]) -> Iterator[int]:
-    process = subprocess.Popen(["ip", "netns", "exec", host.namespace, *argv], stdout=subprocess.PIPE)
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"up\n"
-        yield process.pid
-    finally:
-        process.kill()
-        process.wait()
+def running(host: NamespaceHost, argv: list[str]) -> AbstractContextManager[int]:
+    """A program on that host, from the moment that it is ready."""
+    return said_up(["ip", "netns", "exec", host.namespace, *argv])
 
 
 def agent(host: NamespaceHost, folder: Path, endpoint: str, more: str = "", run: str = "job1", script: str = "train.py") -> Any:

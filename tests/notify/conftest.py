@@ -24,7 +24,7 @@ def mail() -> Iterator[MailServer]:
     made.close()
 
 
-class Told:
+class Channels:
     """Writes channels and the file; the rig's processes find it in their state folder."""
 
     def __init__(self, folder: Path, hook: Webhook) -> None:
@@ -46,8 +46,8 @@ class Told:
 
 
 @pytest.fixture
-def told(rig: Rig, hook: Webhook) -> Iterator[Told]:
-    made = Told(Path(os.environ["GPU_RUNBOOKS_HOME"]), hook)
+def channels(rig: Rig, hook: Webhook) -> Iterator[Channels]:
+    made = Channels(Path(os.environ["GPU_RUNBOOKS_HOME"]), hook)
     made.write()
     yield made
     made.file.unlink()

@@ -11,7 +11,7 @@ from playwright.sync_api import sync_playwright
 
 from deployments.gateway.approve import approve_router
 from flows import store
-from tests.notify.conftest import Told
+from tests.notify.conftest import Channels
 from tests.notify.test_approve_link import link_in
 from tests.support.engine_rig import Rig
 from tests.support.toy import acts_done
@@ -33,7 +33,7 @@ def served() -> Iterator[str]:
     thread.join(5)
 
 
-def test_approved_from_a_phone(rig: Rig, told: Told, served: str) -> None:
+def test_approved_from_a_phone(rig: Rig, channels: Channels, served: str) -> None:
     w = rig.world(identity="<img src=x onerror=alert(1)>")
     run = w.run("approve")
     with sync_playwright() as p:
@@ -42,7 +42,7 @@ def test_approved_from_a_phone(rig: Rig, told: Told, served: str) -> None:
         faults: list[str] = []
         page.on("console", lambda m: faults.append(m.text))
         page.on("dialog", lambda d: faults.append(f"a script ran: {d.message}"))
-        page.goto(served + link_in(told))
+        page.goto(served + link_in(channels))
         assert page.locator("img").count() == 0
         assert "fix <img src=x onerror=alert(1)>" in page.inner_text("pre")  # the command that would be run
         assert page.evaluate("document.documentElement.scrollWidth") <= 390

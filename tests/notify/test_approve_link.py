@@ -24,7 +24,7 @@ from runbooks.notify.link import Ticket, read, sign
 from tasks.approvers.secrets import new_secret, put_approver
 from tasks.context import utc_now
 from tasks.notify.keys import link_key
-from tests.notify.conftest import Told
+from tests.notify.conftest import Channels
 from tests.support.engine_rig import Rig, World
 from tests.support.set_state import set_state
 from tests.support.toy import FORBIDDER, acts_done, write_world
@@ -37,10 +37,10 @@ def gateway() -> TestClient:
     return TestClient(app, base_url="https://gw.test", raise_server_exceptions=False)
 
 
-def link_in(told: Told, nth: int = -1) -> str:
-    texts = (str(m["message"]) for m in told.hook.got)
+def link_in(channels: Channels, nth: int = -1) -> str:
+    texts = (str(m["message"]) for m in channels.hook.got)
     found = [f[1] for f in (re.search(r"http://gw\.test(/approve/\S+)", t) for t in texts) if f]
-    assert found, told.hook.got
+    assert found, channels.hook.got
     return found[nth]
 
 
@@ -56,11 +56,11 @@ def post(client: TestClient, link: str, **fields: str) -> Any:
 
 
 @pytest.fixture
-def waiting(rig: Rig, told: Told) -> Iterator[tuple[World, str, str]]:
+def waiting(rig: Rig, channels: Channels) -> Iterator[tuple[World, str, str]]:
     """A world, its waiting run, the link in ana's message."""
     w = rig.world()
     run = w.run("approve")
-    yield w, run, link_in(told)
+    yield w, run, link_in(channels)
     end(run)
 
 
@@ -75,7 +75,7 @@ def paused(run: str) -> bool:
 
 
 def test_the_link_opens_a_page_that_decides_nothing_and_a_form_that_does(
-    rig: Rig, told: Told, waiting: tuple[World, str, str]
+    rig: Rig, channels: Channels, waiting: tuple[World, str, str]
 ) -> None:
     w, run, link = waiting
     client = gateway()
@@ -129,7 +129,7 @@ def test_two_gateways_many_posts_at_once_one_answer(rig: Rig, waiting: tuple[Wor
     assert store.read_run(run).labels["outcome"] in ("fixed", "rejected")
 
 
-def test_a_plan_that_changed_makes_the_link_void(rig: Rig, told: Told, waiting: tuple[World, str, str]) -> None:
+def test_a_plan_that_changed_makes_the_link_void(rig: Rig, channels: Channels, waiting: tuple[World, str, str]) -> None:
     w, run, link = waiting
     old = gateway().get(link).text
     write_world(rig.worlds, w.name, sick=True, identity="another pid")
@@ -139,16 +139,16 @@ def test_a_plan_that_changed_makes_the_link_void(rig: Rig, told: Told, waiting: 
     void = gateway().post(link, data=form_of(old, decision="approve"))
     assert (void.status_code, "The plan has changed" in void.text) == (410, True)
     assert paused(run)
-    assert link_in(told) != link
-    assert post(gateway(), link_in(told), decision="approve").status_code == 200
+    assert link_in(channels) != link
+    assert post(gateway(), link_in(channels), decision="approve").status_code == 200
     w.work()
     assert acts_done(rig.worlds, w.name)[0].startswith("fix another pid")
 
 
-def test_a_plan_that_a_finding_forbids_is_told_with_its_reason_and_cannot_be_chosen(rig: Rig, told: Told) -> None:
+def test_a_plan_that_a_finding_forbids_is_told_with_its_reason_and_cannot_be_chosen(rig: Rig, channels: Channels) -> None:
     w = rig.world(forbids=["toy-restart"])
     run = w.run("approve")
-    client, link = gateway(), link_in(told)
+    client, link = gateway(), link_in(channels)
     page = client.get(link).text
     assert re.findall(r'name="choice" value="([^"]+)"', page) == ["clean up only"]
     assert "<pre>restart</pre>" not in page
@@ -182,7 +182,7 @@ def test_an_answer_that_slips_to_the_next_question_is_not_taken(rig: Rig, waitin
     assert acts_done(rig.worlds, w.name) == []
 
 
-def test_expired_foreign_and_withdrawn_links_have_no_effect(rig: Rig, told: Told, waiting: tuple[World, str, str]) -> None:
+def test_expired_foreign_and_withdrawn_links_have_no_effect(rig: Rig, channels: Channels, waiting: tuple[World, str, str]) -> None:
     _, run, link = waiting
     client, key = gateway(), link_key()
     ticket = read(link.removeprefix("/approve/"), key)
@@ -207,30 +207,30 @@ def test_expired_foreign_and_withdrawn_links_have_no_effect(rig: Rig, told: Told
     assert client.post(link, data={"form": [form["form"]] * 2, "decision": "approve"}).status_code == 400
     assert client.post(link, data=form | {"decision": "maybe"}).status_code == 400
     assert paused(run)
-    told.write(person="bo")
+    channels.write(person="bo")
     assert client.get(link).status_code == 410
     assert client.post(link, data=form).status_code == 410
     assert paused(run)
-    told.write()
+    channels.write()
     assert client.post(link, data=form, headers={"origin": "https://gw.test"}).status_code == 200
 
 
-def test_hostile_names_are_text(rig: Rig, told: Told) -> None:
+def test_hostile_names_are_text(rig: Rig, channels: Channels) -> None:
     """A process or target may be called anything; neither page nor message make anything of it."""
     evil = "<script>alert(1)</script><!channel> @everyone \u202e\n\r& \"'`|*_"
     w = rig.world(identity=evil)
     run = w.run("approve")
-    sent = str(told.hook.got[-1]["message"])
+    sent = str(channels.hook.got[-1]["message"])
     assert "<!channel>" not in sent
     assert "@everyone" not in sent
     assert "\u202e" not in sent
-    text = gateway().get(link_in(told)).text
+    text = gateway().get(link_in(channels)).text
     assert "<script>" not in text
     assert "&lt;script&gt;" in text
     end(run)
 
 
-def test_a_destructive_plan_needs_the_code_of_the_links_person(rig: Rig, told: Told) -> None:
+def test_a_destructive_plan_needs_the_code_of_the_links_person(rig: Rig, channels: Channels) -> None:
     from tests.notify.test_codes import code_now
 
     secret = new_secret()
@@ -239,14 +239,14 @@ def test_a_destructive_plan_needs_the_code_of_the_links_person(rig: Rig, told: T
     policy.write_text(rig.policy.read_text() + "approvers: [ana]\n", encoding="utf-8")
     w = rig.world(identity="wipe by link")
     run = w.run("approve", policy=str(policy))
-    page = gateway().get(link_in(told)).text
+    page = gateway().get(link_in(channels)).text
     assert "DESTRUCTIVE" in page
     assert 'autocomplete="one-time-code"' in page
-    assert post(gateway(), link_in(told), decision="approve", code="12345").status_code == 200  # the engine judges codes
+    assert post(gateway(), link_in(channels), decision="approve", code="12345").status_code == 200  # the engine judges codes
     w.work()
     assert paused(run)
-    assert "not accepted" in str(told.hook.got[-1]["message"])
-    assert post(gateway(), link_in(told), decision="approve", code=code_now(secret)).status_code == 200
+    assert "not accepted" in str(channels.hook.got[-1]["message"])
+    assert post(gateway(), link_in(channels), decision="approve", code=code_now(secret)).status_code == 200
     w.work()
     assert w.reports()[0]["permission"]["checked"] == "signed link and approver code"
     assert len(acts_done(rig.worlds, w.name)) == 1

@@ -19,7 +19,7 @@ from flows.sweep.board import board_key, sweep_key
 from flows.ui_pages import START, UiPage
 from runbooks.core.names import slug
 from runbooks.notify.text import digest_of
-from tests.notify.conftest import Told
+from tests.notify.conftest import Channels
 from tests.notify.test_approve_link import gateway, link_in
 from tests.support.engine_rig import Rig
 from tests.support.links import links_in, promised, sources
@@ -88,13 +88,13 @@ def opens(opened: list[str], url: str) -> bool:
 
 @pytest.fixture
 def written(
-    rig: Rig, told: Told, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    rig: Rig, channels: Channels, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[tuple[dict[str, set[str]], str]]:
     """The links of all that our own renderers write, by its kind; the key of the page of what waits."""
     opened: list[str] = []
     monkeypatch.setattr("webbrowser.open", partial(opens, opened))
     monkeypatch.setattr("deployments.cli.login._has_screen", lambda: True)
-    told.file.write_text(told.file.read_text().replace("http://ui.test", rig.state.ui), encoding="utf-8")
+    channels.file.write_text(channels.file.read_text().replace("http://ui.test", rig.state.ui), encoding="utf-8")
     w = rig.world()
     fleet = f"name: f-{w.name}\nnodes: [{{name: {w.name}, local: true, labels: {{kind: toy}}}}]\n"
     w.fleet.write_text(fleet, encoding="utf-8")
@@ -113,9 +113,9 @@ def written(
         "status": typed(capsys, "status"),
         "show": typed(capsys, "show", run) + typed(capsys, "show", run, "--web") + typed(capsys, "show", run, "--json"),
         "files": " ".join(p.read_text() for folder in (w.out, rig.home / "nights") for p in folder.rglob("*.md")),
-        **{f"message {i}": f"{m['title']} {m['message']}" for i, m in enumerate(told.hook.got)},
+        **{f"message {i}": f"{m['title']} {m['message']}" for i, m in enumerate(channels.hook.got)},
         "digest": " ".join(digest_of(told_of, told_of[0].at)),
-        "gateway's page": gateway().get(link_in(told)).text,
+        "gateway's page": gateway().get(link_in(channels)).text,
     }
     assert len(told_of) == 2
     assert opened

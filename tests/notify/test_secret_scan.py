@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from runbooks.core.redact import Redactor
-from tests.notify.conftest import Told
+from tests.notify.conftest import Channels
 from tests.support.engine_rig import REPO, Rig
 from tests.support.kingfisher import findings
 from tests.support.planted import Planted, leaked, log_line, made, planted
@@ -57,7 +57,7 @@ def run_as_a_user(rig: Rig, *words: str) -> str:
     return done.stdout + done.stderr
 
 
-def test_nothing_that_a_run_leaves_behind_holds_a_secret(rig: Rig, told: Told, tmp_path: Path) -> None:
+def test_nothing_that_a_run_leaves_behind_holds_a_secret(rig: Rig, channels: Channels, tmp_path: Path) -> None:
     """Evidence, an act's words and an error are full of them: reports, database, messages, logs and bundle are not."""
     secrets = planted(3)
     log = tmp_path / "job.log"
@@ -78,14 +78,14 @@ def test_nothing_that_a_run_leaves_behind_holds_a_secret(rig: Rig, told: Told, t
     while "prefect.flow-run.Failed" not in (kept := "\n".join(rows_of(rig.home))) or w.name not in kept:
         assert time.monotonic() < deadline
         time.sleep(0.3)
-    left = {"database.sql": kept, "printed.txt": printed, "messages.json": json.dumps(told.hook.got)}
+    left = {"database.sql": kept, "printed.txt": printed, "messages.json": json.dumps(channels.hook.got)}
     left |= {p.name: p.read_text() for p in w.out.rglob("*") if p.is_file()}
     left |= {f"log-{i}.log": p.read_text(errors="replace") for i, p in enumerate(rig.home.rglob("*.log"))}
     with tarfile.open(bundle) as tar:
         for i, m in enumerate(m for m in tar if m.isfile()):
             part = tar.extractfile(m)
             left[f"bundle-{i}.txt"] = part.read().decode() if part else ""
-    assert len(told.hook.got) >= 1
+    assert len(channels.hook.got) >= 1
     assert any(name.endswith(".md") for name in left)
     assert any("Too many open files" in text for name, text in left.items() if name.startswith("bundle"))
     assert {name: leaked(text, secrets.values()) for name, text in left.items() if leaked(text, secrets.values())} == {}

@@ -14,7 +14,7 @@ from deployments.processes import stop
 from deployments.state import read_state
 from flows import store
 from flows.notify.delivery import deliver
-from tests.notify.conftest import Told
+from tests.notify.conftest import Channels
 from tests.support.engine_rig import REPO, Rig
 from tests.support.gateway import TOKEN, Gateway
 from tests.support.prometheus import Alerting, Exporter
@@ -51,14 +51,14 @@ def until(what: Callable[[], object], gateway: Gateway) -> object:
 
 @pytest.mark.soak
 def test_from_a_metric_to_fixed_by_a_link(
-    rig: Rig, told: Told, hook: Webhook, real_worker: None, exporter: Exporter, tmp_path: Path
+    rig: Rig, channels: Channels, hook: Webhook, real_worker: None, exporter: Exporter, tmp_path: Path
 ) -> None:
     with zombie_gpu.scene(tmp_path) as scene:
         alerts = (REPO / "deployments/alerts.yaml").read_text(encoding="utf-8")
         alerts = alerts.replace("    runbook: zombie-gpu\n", "    runbook: zombie-gpu\n    mode: approve\n", 1)
         gateway = Gateway(tmp_path, scene.fleet, scene.policy, alerts, toy=False).start()
-        told.write()
-        told.file.write_text(told.file.read_text().replace("http://gw.test", gateway.url), encoding="utf-8")
+        channels.write()
+        channels.file.write_text(channels.file.read_text().replace("http://gw.test", gateway.url), encoding="utf-8")
         node = scene.target
         exporter.lines = [
             f'DCGM_FI_DEV_GPU_UTIL{{Hostname="{node}",gpu="0"}} 0',

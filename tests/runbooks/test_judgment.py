@@ -11,7 +11,7 @@ from runbooks.core.knowledge import load_runbook, runbook_slugs
 from runbooks.core.reading import UnknownReason
 from runbooks.core.unread import covered, unread
 from runbooks.core.verdict import Cause, Certainty, State
-from runbooks.core.worded import told
+from runbooks.core.worded import titled
 from tests.runbooks.every import Situation, situations
 
 OWN_COMMANDS = "distributed-setup"  # its remedies are command lines made for the launch
@@ -35,12 +35,12 @@ def test_every_report_is_made_in_one_way(slug: str) -> None:
         assert found.do_now or not sick, case.title
         assert "see the runbook" not in found.model_dump_json().lower(), case.title
         for cause in sick if slug != OWN_COMMANDS else ():
-            wanted = told(titles, remedy(slug, cause))
+            wanted = titled(titles, remedy(slug, cause))
             assert any(wanted in line for line in found.do_now), (case.title, cause.slug, found.do_now)
         lost = unread(case.evidence)
         blind = {x.path for x in lost}
         gaps = [x for x in lost if x.reading.reason is not UnknownReason.NOT_ASKED or not covered(book, x, blind)]
-        lines = [u for u in found.unknowns for x in gaps if u.startswith(told(titles, f"{x.label}: {x.why}"))]
+        lines = [u for u in found.unknowns for x in gaps if u.startswith(titled(titles, f"{x.label}: {x.why}"))]
         wanted_lines = {f"{x.label}: {x.why}" for x in gaps}
         assert found.state is State.NOT_APPLICABLE or len(set(lines)) >= len(wanted_lines), (case.title, found.unknowns)
 

@@ -20,7 +20,7 @@ from runbooks.memory.parsers.kernel_ooms import parse_host_ooms
 from runbooks.parsers.nvidia_smi_xml import parse_smi_xml
 from runbooks.parsers.ssh_text import SshdMessage, ban_s, parse_sshd_log
 from runbooks.ray.parsers.ray_job import parse_jobs
-from runbooks.triage.text import meanings, telling
+from runbooks.triage.text import error_lines, meanings
 from tasks.context import Context
 from tasks.rendezvous.etcd import parse_facts
 from tasks.transport.local import LocalHost
@@ -365,7 +365,7 @@ def test_a_ray_job_that_failed(version: str) -> None:
     message, line = RAY[version]
     (job,) = parse_jobs(json.dumps([{"status": "FAILED", "submission_id": "s", "message": message}]), str)
     assert (job.status, job.message, job.exit_code) == ("FAILED", message, None)
-    assert line in telling(job.message)
+    assert line in error_lines(job.message)
 
 
 ETCD = {  # /health, /version and /v2/keys as they came, "" where the source does not show one; then healthy, version, v2, None where it does not show it

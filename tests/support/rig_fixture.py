@@ -14,7 +14,12 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+def own_server() -> None:
+    """Asked for by every fixture that runs a Prefect server: its tests keep this process's way to one."""
+
+
+@pytest.fixture(scope="session")
+def rig(own_server: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     """Server and zygote, for the whole test process."""
     made = Rig(tmp_path_factory.mktemp("rig"))
     with made.settings():
@@ -45,7 +50,7 @@ def nothing_left(rig: Rig) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def no_server_of_others(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """The rig stays for the whole process, and so does its environment: a test without it does not find it, whatever ran before."""
-    if not {"rig", "on_postgres"} & set(request.fixturenames):
+    if "own_server" not in request.fixturenames:
         for name in [n for n in os.environ if n.startswith("PREFECT_") or n in ("GPU_RUNBOOKS_HOME", "TOY_WORLDS")]:
             monkeypatch.delenv(name)
 

@@ -88,6 +88,7 @@ LONG = (
     "tests/test_pages_run",
     "tests/test_printed",
     "tests/test_recipes.py::test_a_",
+    "tests/test_recipes.py::test_an_action",
     "tests/test_recipes.py::test_the_tests",
 )
 """Proofs that try everything of a kind (every option, reading lost, incident, sentence): `make prove` runs them, too."""

@@ -274,7 +274,7 @@ def stand_in(step: Step, context: Context) -> ActionResult:
 
 def stand_in_for(*kinds: str) -> dict[str, Action]:
     """These kinds with a stand-in for what they do, and nothing to wait for; everything else of them stays."""
-    return {kind: replace(ACTIONS[kind], act=stand_in, wait_s=None) for kind in kinds}
+    return {kind: replace(ACTIONS[kind], do=stand_in, wait_s=None) for kind in kinds}
 
 
 def begin_outage(seconds: float, record_s: float) -> None:

@@ -120,13 +120,13 @@ def test_prune_keeps_the_newest_and_clears_stale_leftovers(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("bridge_s", "found"), [(0, None), (60, "r8"), (120, "r8"), (150, "r5"), (300, "r5"), (600, "r0"), (9000, "r0")]
+    ("lookback_s", "found"), [(0, None), (60, "r8"), (120, "r8"), (150, "r5"), (300, "r5"), (600, "r0"), (9000, "r0")]
 )
-def test_the_newest_reading_old_enough_bridges_a_limit(tmp_path: Path, bridge_s: float, found: str | None) -> None:
+def test_the_newest_reading_old_enough_bridges_a_limit(tmp_path: Path, lookback_s: float, found: str | None) -> None:
     for minutes in (0, 5, 8, 60):  # 60: from the future, the clock was set back
         save(at(minutes), "x", tmp_path)
     save(at(9, evidence={}), "x", tmp_path)  # a run that read nothing
-    earlier = earlier_evidence(tmp_path, "zombie-gpu", "node-a", bridge_s, T0 + timedelta(minutes=10))
+    earlier = earlier_evidence(tmp_path, "zombie-gpu", "node-a", lookback_s, T0 + timedelta(minutes=10))
     assert (earlier and earlier["id"]) == found
 
 

@@ -7,7 +7,7 @@ import struct
 from runbooks.checkpoint.parsers.machine import Beyond, Global, PickleUnreadable
 from runbooks.checkpoint.parsers.pickled import load
 from runbooks.checkpoint.parsers.tensors import Walk, describe_top, judge_globals
-from runbooks.checkpoint.parsers.torch import SMALL, told
+from runbooks.checkpoint.parsers.torch import SMALL, walked
 from runbooks.checkpoint.parsers.types import Bad, Blob, StructureCheck
 
 LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
@@ -48,7 +48,7 @@ def _legacy(check: StructureCheck, blob: Blob) -> None:
     walk.run(root)
     judge_globals(check, names)
     describe_top(check, root)
-    told(check, walk, root, blob.name)
+    walked(check, walk, root, blob.name)
     _legacy_storages(check, blob, walk, keys, at)
 
 

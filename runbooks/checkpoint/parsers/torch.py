@@ -134,11 +134,11 @@ def _walk(check: StructureCheck, data: bytes, name: str) -> Walk | None:
     walk.run(root)
     judge_globals(check, found)
     describe_top(check, root)
-    told(check, walk, root, name)
+    walked(check, walk, root, name)
     return walk
 
 
-def told(check: StructureCheck, walk: Walk, root: object, name: str) -> None:
+def walked(check: StructureCheck, walk: Walk, root: object, name: str) -> None:
     check.tensors, check.groups = walk.tensors, groups_of(root)
     for words in walk.bad:
         check.fault("storage-size", words, name)

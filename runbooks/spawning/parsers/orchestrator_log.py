@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from runbooks.core.base import Frozen
 from runbooks.triage.closing import closing_error
-from runbooks.triage.text import judge_text, telling
+from runbooks.triage.text import error_lines, judge_text
 
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,]\d+)?(Z|[+-]\d\d:?\d\d)?")
 
@@ -43,7 +43,7 @@ def line_time(line: str) -> datetime | None:
         return None
 
 
-def _told(lines: list[str], *names: str) -> tuple[str, ...]:
+def _lines_about(lines: list[str], *names: str) -> tuple[str, ...]:
     """The first and last lines that say one of these causes, by the knowledge base."""
     return tuple(line.text for cause in judge_text(lines, only=names) for line in cause.evidence)
 
@@ -59,10 +59,10 @@ def parse_orchestrator_log(text: str, worker: str) -> OrchestratorLog:
 
     mine = [line for line in lines if worker and worker in line]
     named = {
-        "ssh_failed": _told(mine, "ssh", "ssh-auth-failure", "stuck-spawning/ssh-key-wrong"),
-        "database_failed": _told(lines, "stuck-spawning/database-writes-fail", "stuck-spawning/database-unreadable"),
-        "no_capacity": _told(lines, "stuck-spawning/no-capacity", "stuck-spawning/host-gpus-taken"),
-        "out_of_credit": _told(lines, "stuck-spawning/out-of-credit"),
+        "ssh_failed": _lines_about(mine, "ssh", "ssh-auth-failure", "stuck-spawning/ssh-key-wrong"),
+        "database_failed": _lines_about(lines, "stuck-spawning/database-writes-fail", "stuck-spawning/database-unreadable"),
+        "no_capacity": _lines_about(lines, "stuck-spawning/no-capacity", "stuck-spawning/host-gpus-taken"),
+        "out_of_credit": _lines_about(lines, "stuck-spawning/out-of-credit"),
     }
     return OrchestratorLog(
         lines=len(lines),
@@ -71,7 +71,7 @@ def parse_orchestrator_log(text: str, worker: str) -> OrchestratorLog:
         promoted=pick(r"promoted", mine),
         worker=tuple(mine[-20:]),
         **named,
-        key_refused=_told(mine, "ssh-auth-failure/publickey-denied", "stuck-spawning/ssh-key-wrong"),
+        key_refused=_lines_about(mine, "ssh-auth-failure/publickey-denied", "stuck-spawning/ssh-key-wrong"),
         started=pick(r"startup completed|start_worker_process.*ok", mine),
         step_failed=_step_failed(lines, worker, [line for told in named.values() for line in told]),
     )  # fmt: skip
@@ -112,4 +112,4 @@ def _shape(worker: str) -> re.Pattern[str] | None:
 
 def last_words(lines: tuple[str, ...]) -> tuple[str, ...]:
     """The lines with which a worker's log says why it ended, by the knowledge base."""
-    return telling(lines)[-3:]
+    return error_lines(lines)[-3:]

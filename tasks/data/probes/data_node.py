@@ -66,7 +66,7 @@ def jsonl(ask: dict[str, Any]) -> dict[str, Any]:
         after = os.stat(ask["path"])
     if (before.st_ino, before.st_size, before.st_mtime_ns) != (after.st_ino, after.st_size, after.st_mtime_ns):
         return {"error": "it changed while it was read: somebody writes it"}
-    return {**found._asdict(), **_told(found.faults)}
+    return {**found._asdict(), **_sorted_faults(found.faults)}
 
 
 def _is_one_value(f: BinaryIO, head: bytes, size: int) -> bool:
@@ -78,7 +78,7 @@ def _is_one_value(f: BinaryIO, head: bytes, size: int) -> bool:
     return text.startswith(b"{") and f.readline(512).strip() == b"{"
 
 
-def _told(found: Iterable[DataFault]) -> dict[str, Any]:
+def _sorted_faults(found: Iterable[DataFault]) -> dict[str, Any]:
     """Faults, and apart from them what the reader could not judge."""
     known = [list(x) for x in found]
     return {"faults": [x for x in known if x[0] not in LIMITS], "limits": [x for x in known if x[0] in LIMITS]}

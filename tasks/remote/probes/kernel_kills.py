@@ -5,6 +5,8 @@ import subprocess
 import time
 from typing import Any
 
+from tasks.remote.probes.kernel import AT, WAYS
+
 KILL = re.compile(r"Killed process (\d+) \((.+?)\)")
 VICTIM = re.compile(r"oom-kill:constraint=(\w+).*?task_memcg=([^,]*),task=.*?,pid=(\d+)")
 
@@ -20,7 +22,7 @@ def monotonic_zero() -> float:
 def kernel() -> "dict[str, Any]":
     """Lines of the kernel log about kills for memory: `dmesg`, else `journalctl -k -b`."""
     tried = []
-    for argv in (("dmesg",), ("journalctl", "-k", "-b", "-o", "short-monotonic", "--no-pager", "-q")):
+    for argv in WAYS:
         try:
             done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=8)
         except (OSError, subprocess.TimeoutExpired) as e:
@@ -37,7 +39,7 @@ def faults(text: str) -> "list[dict[str, Any]]":
     """Processes that the kernel stopped for a fault of their own, or on whose behalf a GPU reported one (Xid)."""
     found, zero = [], monotonic_zero()
     for line in text.splitlines():
-        m, at = FAULT.search(line), re.match(r"\[\s*(\d+\.\d+)\]", line)
+        m, at = FAULT.search(line), AT.match(line)
         if m and at:
             found.append({"at": zero + float(at.group(1)), "pid": int(m.group("pid") or m.group("xpid")),
                           "process": m.group("comm") or m.group("xname"), "text": line.split("] ", 1)[-1][:300]})  # fmt: skip
@@ -50,7 +52,7 @@ def kills(text: str) -> "list[dict[str, Any]]":
     victims: "dict[int, tuple[str, str]]" = {}
     for line in text.splitlines():
         v, k = VICTIM.search(line), KILL.search(line)
-        at = re.match(r"\[\s*(\d+\.\d+)\]", line)
+        at = AT.match(line)
         if v:
             victims[int(v.group(3))] = (v.group(1), v.group(2))
         if k:

@@ -14,7 +14,7 @@ from tasks.rendezvous.probes.rdzv_http import call, index_of, key_url, opener
 WANTS = {"endpoint": "str", "tls": "dict", "auth": "dict?", "guard": "list?", "absent": "str", "keys": "list"}
 
 
-class Stop(Exception):
+class DeletionStopped(Exception):
     """Somebody wrote in between, or etcd did not answer."""
 
 
@@ -25,7 +25,7 @@ def check(client: "Any", base: str, ask: "dict[str, Any]") -> None:
         return
     now = index_of(client, base, key)
     if now != index:
-        raise Stop("%s has index %s now, it was judged at %s: somebody joined" % (key, now, index))
+        raise DeletionStopped("%s has index %s now, it was judged at %s: somebody joined" % (key, now, index))
 
 
 def delete(client: "Any", base: str, key: str, index: "int | None") -> str:
@@ -37,7 +37,7 @@ def delete(client: "Any", base: str, key: str, index: "int | None") -> str:
         return "deleted"
     if '"errorCode":100' in body:
         return "gone"
-    raise Stop("%s was not deleted: %s" % (key, answer.get("what") or body[:200]))
+    raise DeletionStopped("%s was not deleted: %s" % (key, answer.get("what") or body[:200]))
 
 
 def main() -> None:
@@ -55,8 +55,8 @@ def main() -> None:
             done.append([key, delete(client, base, key, index)])
             if ask["guard"] and key == ask["guard"][0]:
                 guarded = False
-    except (Stop, OSError, ValueError, KeyError, TypeError) as e:
-        stopped = str(e) if isinstance(e, (Stop, OSError)) else "not an answer of etcd: %r" % e
+    except (DeletionStopped, OSError, ValueError, KeyError, TypeError) as e:
+        stopped = str(e) if isinstance(e, (DeletionStopped, OSError)) else "not an answer of etcd: %r" % e
     print(json.dumps({"done": done, "stopped": stopped}))
 
 

@@ -59,7 +59,7 @@ def test_every_cause_brings_a_signature_to_triage(slug: str) -> None:
         assert cause.signatures or cause.no_text, f"{name} of {slug} has none"
         known = [k for k in library().causes if (k.family, k.slug) == (slug, name)]
         assert known, f"triage does not know {name} of {slug}"
-        assert known[0].cause.signatures or known[0].cause.covered_by or cause.no_text
+        assert known[0].cause.signatures or known[0].cause.superseded_by or cause.no_text
 
 
 def test_every_fault_and_limit_of_a_reader_has_its_cause() -> None:

@@ -19,7 +19,7 @@ from runbooks.checkpoint.evidence import (
     Pointer,
     Space,
     Store,
-    TierLook,
+    TierFacts,
     Upload,
 )
 from runbooks.checkpoint.limits import Limits
@@ -57,7 +57,7 @@ def candidate(tier: str, step: int, state: str, more: dict[str, Any] | None = No
     return Candidate(**data | (more or {}))
 
 
-def look(raw: dict[str, Any]) -> TierLook:
+def look(raw: dict[str, Any]) -> TierFacts:
     s3 = raw["name"] == "s3"
     where = "s3://bucket/run" if s3 else "/nvme/ckpt"
     listed = raw["c"]
@@ -88,7 +88,7 @@ def look(raw: dict[str, Any]) -> TierLook:
     data["pointer"] = Absent(proof="there is none")
     if "pointer" in raw:
         data["pointer"] = Known[Pointer](value=Pointer(text=raw["pointer"], identity="p"))
-    return TierLook(**data)
+    return TierFacts(**data)
 
 
 def evidence(raw: dict[str, Any]) -> tuple[Evidence, Checkpoints]:

@@ -12,7 +12,7 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
-from runbooks.checkpoint.evidence import Candidate, Store, TierLook
+from runbooks.checkpoint.evidence import Candidate, Store, TierFacts
 from runbooks.core.args.checkpoints import RestoreArchived
 from runbooks.core.checkpoints import Tier
 from runbooks.core.plan import Step
@@ -40,7 +40,7 @@ def put(s3: S3Server, prefix: str, *paths: Path) -> None:
             s3.client().put_object(Bucket="ckpt", Key="/".join(x for x in (prefix, path.name, name) if x), Body=data)
 
 
-def read(t: Tier, **config: Any) -> TierLook:
+def read(t: Tier, **config: Any) -> TierFacts:
     ctx = context(t, **config)
     assert ctx.fleet.checkpoints is not None
     return read_s3_tier(ctx, ctx.fleet.checkpoints, t, spec_of(ctx.fleet.checkpoints), 50)
@@ -56,7 +56,7 @@ def slugs(t: Tier) -> set[str]:
     return {c.slug for c in look(context(t))[1].causes}
 
 
-def candidates(t: TierLook) -> tuple[Candidate, ...]:
+def candidates(t: TierFacts) -> tuple[Candidate, ...]:
     assert isinstance(t.candidates, Known), t.candidates
     return t.candidates.value
 

@@ -14,7 +14,7 @@ from runbooks.core.fleet import Fleet, Leader, Progress, ProgressKind
 from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
 from runbooks.gpu.evidence import ContainerGpu, Evidence, Inside, Process
 from tasks.context import Context
-from tasks.gpu.processes import ProcessLook
+from tasks.gpu.processes import ProcessReadings
 from tasks.gpu.read import inside_of
 from tasks.transport.base import TransportError
 from tasks.transport.ssh import SshHost
@@ -116,7 +116,7 @@ def test_of_which_containers_everybody_is_told() -> None:
     mine = Process(pid=5, container="a" * 64, **p)
     every = Known[tuple[Inside, ...]](value=tuple(Inside(container=c * 64, others=1) for c in "abcd"))
     no = Unknown(reason=UnknownReason.NOT_ASKED)
-    look = ProcessLook(facts=no, processes=Known[tuple[Process, ...]](value=(mine,)), holders=no, window_s=1.0, inside=every)
+    look = ProcessReadings(facts=no, processes=Known[tuple[Process, ...]](value=(mine,)), holders=no, window_s=1.0, inside=every)
     boxes = (ContainerGpu(container="b" * 64, nvml="Unknown Error"), ContainerGpu(container="c" * 64))
     found = inside_of(look, Known[tuple[ContainerGpu, ...]](value=boxes))
     assert isinstance(found, Known)

@@ -18,15 +18,15 @@ from deployments.lab.gpu_state import H100, StubGpu, read_state
 from deployments.lab.leader import LabLeader
 from runbooks.core.fleet import Job, Leader
 from runbooks.core.knowledge import load_runbook
-from runbooks.core.node_look import remarks
+from runbooks.core.node_basics import remarks
 from runbooks.core.plan import Step
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Diagnosis
 from runbooks.gpu import plans
 from runbooks.gpu.diagnose import Limits, diagnose
 from runbooks.gpu.evidence import KernelEvent
-from tasks.remote import node_look
-from tasks.remote.node_look import look_at_node
+from tasks.remote import node_basics
+from tasks.remote.node_basics import read_basics
 from tasks.transport.local import LocalHost
 from tests.support.docker_engine import Engine, docker_engine
 from tests.support.gpu_node import JOB, context, gather, job, state, tagged, wait_state
@@ -118,15 +118,15 @@ def test_a_node_is_marked_once(driver: StubDriver, monkeypatch: pytest.MonkeyPat
     """Who looks at the node then is told, as the nightly and `doctor` look."""
     mark = tmp_path / "marks" / "quarantine.json"
     monkeypatch.setattr(plans, "QUARANTINE", str(mark))
-    monkeypatch.setattr(node_look, "QUARANTINE", str(mark))
+    monkeypatch.setattr(node_basics, "QUARANTINE", str(mark))
     driver.show(StubGpu(), StubGpu(keys={**H100, "index": "1", "uuid": "GPU-beside", "bus_id": "00000000:99:00.0", "mode": "lost"}))
     found = from_outside(driver)
     assert [c.slug for c in found.wrong] == ["gpu-off-the-bus"]
     step = step_of(found, "quarantine-node")
     assert step.args["path"] == str(mark)
-    assert not look_at_node(LocalHost("node-a")).quarantined
+    assert not read_basics(LocalHost("node-a")).quarantined
     assert by_hand([step]).returncode == 0
-    seen = look_at_node(LocalHost("node-a"))
+    seen = read_basics(LocalHost("node-a"))
     assert seen.quarantined
     assert step.args["reason"] in remarks(seen)[-1].says
     mark.write_text("somebody else's")

@@ -10,7 +10,7 @@ import pytest
 from runbooks.core.fleet import Job, Progress, ProgressKind
 from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
 from runbooks.gpu.evidence import ProgressMark
-from tasks.gpu.progress import Marks, compare_progress, look_at_progress
+from tasks.gpu.progress import Marks, compare_progress, read_progress
 from tests.support.gpu_node import context, job, running
 from tests.tasks.gpu.test_processes import as_nobody
 
@@ -23,9 +23,9 @@ def sign(kind: str, path: Path | str, table: str | None = None) -> Job:
 def twice(one: Job, wait_s: float = 0.4, runs: bool = True) -> Marks:
     """Two looks."""
     ctx = context()
-    before = look_at_progress(ctx, (one,))
+    before = read_progress(ctx, (one,))
     time.sleep(wait_s)
-    after = look_at_progress(ctx, (one,))
+    after = read_progress(ctx, (one,))
     return compare_progress(ctx, (one,), before, after, frozenset({one.name} if runs else ()))
 
 
@@ -129,7 +129,7 @@ def test_a_path_without_files_is_doubtful_only_while_the_job_runs(tmp_path: Path
 
 def test_denied_is_denied(monkeypatch: pytest.MonkeyPatch) -> None:
     ctx, one = as_nobody(context(), monkeypatch), sign("files", "/root/*")
-    look = look_at_progress(ctx, (one,))
+    look = read_progress(ctx, (one,))
     found = compare_progress(ctx, (one,), look, look, frozenset())
     assert isinstance(found, Unknown)
     assert found.reason is UnknownReason.DENIED
@@ -137,5 +137,5 @@ def test_denied_is_denied(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_nothing_configured_is_absent() -> None:
     ctx = context()
-    look = look_at_progress(ctx, (job("x"),))
+    look = read_progress(ctx, (job("x"),))
     assert isinstance(compare_progress(ctx, (job("x"),), look, look, frozenset()), Absent)

@@ -18,8 +18,8 @@ from runbooks.core.fleet import Fleet, Job, Node
 from runbooks.core.reading import Known, Unknown, UnknownReason
 from tasks.context import Context
 from tasks.gpu import processes
-from tasks.gpu.look import read_look
-from tasks.gpu.processes import ProcessLook
+from tasks.gpu.observation import read_observation
+from tasks.gpu.processes import ProcessReadings
 from tasks.remote import probe
 from tasks.shared import Shared
 from tasks.transport.base import TransportError
@@ -81,8 +81,8 @@ def test_the_next_sweep_and_a_single_run_read_anew(sweep: Sweep, reads: Counter[
     assert reads == {"node-a": 2}
     ctx = replace(context(), limits={"window_s": 0.0})
     assert ctx.shared is None
-    read_look(ctx)
-    read_look(ctx)
+    read_observation(ctx)
+    read_observation(ctx)
     assert reads == {"node-a": 4}
 
 
@@ -98,8 +98,8 @@ def shared_context(down: list[bool], now: Callable[[], datetime] = lambda: NOW) 
     return replace(ctx, open_host=open_host, shared=Shared(), now=now, limits={"share_s": 60, "window_s": 0.0})
 
 
-def seen(ctx: Context, own: bool) -> ProcessLook:
-    return read_look(ctx, own).window.look
+def seen(ctx: Context, own: bool) -> ProcessReadings:
+    return read_observation(ctx, own).window.look
 
 
 def test_a_look_counts_only_so_long(reads: Counter[str]) -> None:
@@ -131,11 +131,11 @@ def test_an_error_of_the_connection_is_shared_as_well(monkeypatch: pytest.Monkey
         asked.append(ctx.target)
         raise TransportError(UnknownReason.UNREACHABLE, "no route to host", "ssh node-a")
 
-    monkeypatch.setattr("tasks.gpu.look.read_window", fails)
+    monkeypatch.setattr("tasks.gpu.observation.read_window", fails)
     ctx = shared_context([False])
     for own, wanted in ((False, 1), (False, 1), (True, 2)):
         with pytest.raises(TransportError, match="no route"):
-            read_look(ctx, own)
+            read_observation(ctx, own)
         assert len(asked) == wanted
 
 

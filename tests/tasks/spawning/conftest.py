@@ -19,7 +19,7 @@ from runbooks.spawning.diagnose import Limits, diagnose
 from runbooks.spawning.evidence import Evidence
 from tasks.context import Context
 from tasks.spawning.read import gather_stuck_spawning
-from tasks.ssh.seen import LogInLook
+from tasks.ssh.seen import LogInCheck
 from tasks.transport.open import HostPool
 from tests.support.postgres import Postgres
 
@@ -113,7 +113,7 @@ class World:
     def context(self, target: str = f"worker/{WORKER}") -> Context:
         """One run's context; two reads of the provider do not wait."""
         limits = load_runbook("stuck-spawning").limit_values({"gap_s": 0.05})
-        return Context(fleet=self.fleet(), target=target, open_host=HostPool(), limits=limits, log_in=LogInLook())
+        return Context(fleet=self.fleet(), target=target, open_host=HostPool(), limits=limits, log_in=LogInCheck())
 
     def look(self, context: Context | None = None) -> tuple[Evidence, Diagnosis]:
         """Gather and judge."""

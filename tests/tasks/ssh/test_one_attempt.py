@@ -16,7 +16,7 @@ from runbooks.core.verdict import Diagnosis, State
 from runbooks.ssh.diagnose import Limits, diagnose
 from runbooks.ssh.evidence import Evidence, Wire
 from tasks.context import Context
-from tasks.remote.node_look import look_at_node
+from tasks.remote.node_basics import read_basics
 from tasks.ssh.attempts import memory_of
 from tasks.ssh.read import gather_ssh_auth_failure
 from tasks.transport.open import HostPool
@@ -36,7 +36,7 @@ def _no_agent(monkeypatch: pytest.MonkeyPatch) -> None:
 def swept(node: Node) -> Iterator[Context]:
     """The context of the look at the log-in, after the first look of a sweep at that node, which failed."""
     with HostPool() as pool:
-        assert look_at_node(pool(node)).shut
+        assert read_basics(pool(node)).shut
         yield Context(fleet=Fleet(nodes=(node,)), target=node.name, open_host=pool, limits=LIMITS)
 
 
@@ -76,7 +76,7 @@ def test_a_node_with_a_second_way_in_is_asked_once_in_a_sweep_too(folder: Path, 
         fleet = room.fleet(folder, way)
         node = fleet.node("room")
         with HostPool() as pool:
-            assert not look_at_node(pool(node)).shut
+            assert not read_basics(pool(node)).shut
         room.keys.parent.chmod(0o777)
         room.log.write_text("User op from 127.0.0.1 not allowed because shell /bin/sh does not exist\n")
         answer = check_node.fn(Sweep(fleet, ("ssh-auth-failure",), folder / "reports", "run", "sweep"), node)
@@ -97,7 +97,7 @@ def test_after_something_was_changed_it_is_offered_again(tmp_path: Path) -> None
             sshd.authorize(other)
             memory_of(context).changed()
             _, d, wire = judged(context)
-            assert not look_at_node(context.open_host(node)).shut
+            assert not read_basics(context.open_host(node)).shut
         assert (d.state, wire.remembered) == (State.HEALTHY, False)
         assert sshd.read_log().count("Accepted publickey") == 1
 
@@ -138,5 +138,5 @@ def test_what_was_no_refusal_is_asked_again(tmp_path: Path) -> None:
     with swept(node) as context, sshd:
         _, d, _ = judged(context)
         assert d.state is State.HEALTHY
-        assert not look_at_node(context.open_host(node)).shut
+        assert not read_basics(context.open_host(node)).shut
         assert sshd.read_log().count("Accepted publickey") == 1

@@ -21,8 +21,8 @@ from runbooks.core.outcome import Outcome
 from runbooks.core.render_nightly import nightly_headline, render_nightly
 from runbooks.notify.nightly import message_of_nightly
 from tasks.systems.answers import begin_here
-from tasks.systems.from_node import first_look
-from tasks.systems.trying import Try, begin_all, told
+from tasks.systems.from_node import begin_node
+from tasks.systems.trying import Try, begin_all, check_of
 from tasks.transport.local import LocalHost
 from tests.core.nights import night, result
 from tests.deployments.test_cli import call
@@ -48,7 +48,7 @@ def paged(pages: dict[str, str], status: int = 200) -> AbstractContextManager[st
 
 def asked(whole: Fleet) -> dict[str, SystemCheck]:
     """By name, from here and from the node; every fault says how it is put right."""
-    found = (*begin_here(whole)(), *first_look(whole, "n", LocalHost("n"))[1]())
+    found = (*begin_here(whole)(), *begin_node(whole, "n", LocalHost("n"))[1]())
     assert all(c.fix for c in found if c.state is CheckState.FAULT), found
     return {c.name: c for c in found}
 
@@ -180,11 +180,11 @@ def test_what_hangs_holds_up_nobody() -> None:
 
 def test_a_client_without_an_end_is_not_waited_for_and_what_it_said_is_kept() -> None:
     def sleeps() -> Iterator[SystemCheck]:
-        yield told("key", "ok", "a pair")
+        yield check_of("key", "ok", "a pair")
         time.sleep(40)
 
     began = time.monotonic()
-    tries = [Try("slow", "http://slow", sleeps, "wake it"), Try("well", "", lambda: (told("well", "ok", "is well"),), "")]
+    tries = [Try("slow", "http://slow", sleeps, "wake it"), Try("well", "", lambda: (check_of("well", "ok", "is well"),), "")]
     said, slow, well = begin_all(tries, bound_s=0.5)()
     assert time.monotonic() - began < 20
     assert (slow.state, slow.reachable, slow.detail, slow.fix) == ("FAULT", False, "no answer within 0.5 s", "wake it")
@@ -196,7 +196,7 @@ def test_what_is_asked_from_a_node_holds_up_no_runbook_there() -> None:
     """The look at the node is over while a dashboard on it says nothing; what that says is waited for later."""
     with hanging() as silent:
         began = time.monotonic()
-        look, later = first_look(fleet(ray={"head": "n", "dashboard": silent}), "n", LocalHost("n"))
+        look, later = begin_node(fleet(ray={"head": "n", "dashboard": silent}), "n", LocalHost("n"))
         took = time.monotonic() - began
     assert look.blind is None
     assert took < 7.5, "curl waits 8 s for it"
@@ -209,7 +209,7 @@ def test_a_client_that_breaks_is_a_fault_and_breaks_nothing_else(error: type[Bas
     at = "http://user:hunter22hunter@odd/"
 
     def breaks() -> Iterator[SystemCheck]:
-        yield told("key", "ok", f"for {at}")
+        yield check_of("key", "ok", f"for {at}")
         raise error("of its own")
 
     said, found = begin_all([Try("odd", at, breaks, f"see that {at} runs")])()
@@ -247,19 +247,19 @@ def nightly_of(*systems: SystemCheck) -> NightlyReport:
 
 
 def test_a_nightly_tells_what_is_silent_what_is_wrong_and_how_it_is_put_right() -> None:
-    silent = told("leader", "FAULT", "refused", "start it", silent=True)
-    wrong = told("reports.s3", "FAULT", "NoSuchBucket", "make the bucket")
-    report = nightly_of(silent, wrong, told("ray", "ok", "Ray 2.9.0"), told("p2p", "note", "nobody listens"))
+    silent = check_of("leader", "FAULT", "refused", "start it", silent=True)
+    wrong = check_of("reports.s3", "FAULT", "NoSuchBucket", "make the bucket")
+    report = nightly_of(silent, wrong, check_of("ray", "ok", "Ray 2.9.0"), check_of("p2p", "note", "nobody listens"))
     assert report.outcome is Outcome.CANNOT_TELL
     assert nightly_of(wrong).outcome is Outcome.CANNOT_TELL
-    assert nightly_of(told("ray", "ok", "x"), told("p2p", "note", "y")).outcome is Outcome.HEALTHY
+    assert nightly_of(check_of("ray", "ok", "x"), check_of("p2p", "note", "y")).outcome is Outcome.HEALTHY
     assert nightly_headline(report).endswith("; no answer from leader; at fault: reports.s3")
     page = render_nightly(report)
     assert "| leader | NO | refused (0.0 s); fix: start it |" in page
     assert "| reports.s3 | yes, at fault | NoSuchBucket (0.0 s); fix: make the bucket |" in page
     assert "nobody listens" not in page, "what works without is no news of a night"
     assert "## Systems" in page
-    assert "## Systems" not in render_nightly(nightly_of(told("p2p", "note", "nobody listens")))
+    assert "## Systems" not in render_nightly(nightly_of(check_of("p2p", "note", "nobody listens")))
     table = nightly_table(report)
     assert "refused; fix: start it" in table
     assert "NoSuchBucket; fix: make the bucket" in table
@@ -277,11 +277,11 @@ def test_a_report_of_an_older_version_is_read() -> None:
 
 
 def test_a_part_of_a_nightly_hands_over_what_its_nodes_were_asked() -> None:
-    from flows.sweep.shards import _heard, _told
+    from flows.sweep.shards import _heard, _row
     from flows.sweep.sweeping import NodeAnswer
 
-    answer = NodeAnswer([result("a")], [], None, (told("ray", "ok", "y"),))
-    row = json.loads(json.dumps(_told(answer)))
+    answer = NodeAnswer([result("a")], [], None, (check_of("ray", "ok", "y"),))
+    row = json.loads(json.dumps(_row(answer)))
     assert _heard(row) == answer
     del row["systems"], row["look"]
     assert _heard(row).systems == (), "a worker of the release before tells of none"

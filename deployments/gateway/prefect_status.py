@@ -9,7 +9,7 @@ KEPT_S = 5.0
 ANSWER_S = 1.0
 
 
-class PrefectLook:
+class PrefectStatus:
     """The last finding, and when it was made."""
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ _SPEAKER = re.compile(
 )
 
 
-class Held:
+class LineBuffer:
     """Pages in order. Patterns are looked for only where they are asked about."""
 
     def __init__(self, plans: Mapping[str, tuple[bool, Plan]]) -> None:

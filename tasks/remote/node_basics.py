@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Sequence
 from time import time
 
-from runbooks.core.node_look import QUARANTINE, NodeLook
+from runbooks.core.node_basics import QUARANTINE, NodeBasics
 from runbooks.core.node_tools import NodePart, Wanted
 from runbooks.core.reading import Unknown, UnknownReason
 from tasks.installation import installation_redactor
@@ -21,7 +21,7 @@ ANSWER = re.compile(r"((?:none|\d+ \d+)\n\d+\n\d+)\n([^\n]*)\n([a-z ]*)\n(.*)", 
 READ_MARK = "head -c 4096 {} 2>/dev/null || true"
 
 
-def look_at_node(host: Host, tools: Sequence[Wanted] = ()) -> NodeLook:
+def read_basics(host: Host, tools: Sequence[Wanted] = ()) -> NodeBasics:
     """One look for these programs too, at most 15 s beyond the log-in. Never raises: a node that does not answer is an answer."""
     clean = installation_redactor().text
     try:
@@ -29,11 +29,11 @@ def look_at_node(host: Host, tools: Sequence[Wanted] = ()) -> NodeLook:
         done = host.run(("sh", "-c", _script(tools)), timeout_s=15)
         after = time()
     except TransportError as e:
-        return NodeLook(node=host.name, blind=Unknown(reason=e.reason, detail=clean(e.detail)))
+        return NodeBasics(node=host.name, blind=Unknown(reason=e.reason, detail=clean(e.detail)))
     answer = ANSWER.fullmatch(done.out)
     if done.exit != 0 or answer is None:
         odd = f"a simple command gives unexpected output: {done.out[:80]!r} {done.err[:80]!r}"
-        return NodeLook(node=host.name, blind=Unknown(reason=UnknownReason.UNPARSABLE, detail=clean(odd)))
+        return NodeBasics(node=host.name, blind=Unknown(reason=UnknownReason.UNPARSABLE, detail=clean(odd)))
     look = parsed(host.name, answer[1].split(), before, after, clean(answer[4] or ""))
     return look.model_copy(update={"lacks": lacking(tools, answer[2].split("\t"), answer[3].split())})
 
@@ -51,9 +51,9 @@ def lacking(tools: Sequence[Wanted], missing: Sequence[str], has: Sequence[str])
     return tuple(t for t in of_use if t.program in missing and (not t.instead or t.instead in missing))
 
 
-def parsed(node: str, words: list[str], before: float, after: float, mark: str = "") -> NodeLook:
+def parsed(node: str, words: list[str], before: float, after: float, mark: str = "") -> NodeBasics:
     """`words`: Python's version or none, uid, seconds since 1970; `before` and `after`: our clock around the command."""
     *python, uid, at = words
     late = max(0.0, before - 1 - int(at), int(at) - after - 1)  # `date` cuts off part of a second
     version = tuple(int(n) for n in python) if python != ["none"] else ()
-    return NodeLook(node=node, python=version, uid=int(uid), off_s=late, mark=mark)
+    return NodeBasics(node=node, python=version, uid=int(uid), off_s=late, mark=mark)

@@ -27,12 +27,12 @@ _PAIR = re.compile(
 _SHORTEST = 6  # a plain word that is said to be a password
 
 
-def said_hint() -> str:
-    """An expression of RE2 that is found in every text with something for `said`."""
+def sentences_hint() -> str:
+    """An expression of RE2 that is found in every text with something for `sentences`."""
     return f"(?:{'|'.join(_spaced(shapes().sentences.nouns))})[ \\t]"
 
 
-def said(text: str, mark: Mark) -> str:
+def sentences(text: str, mark: Mark) -> str:
     """What a sentence says to be a password or token. A plain word only after "is", and only if no message goes on so."""
 
     def one(m: re.Match[str]) -> str:
@@ -41,7 +41,7 @@ def said(text: str, mark: Mark) -> str:
         at = m.start(m.re.groups - 1) if quoted else m.start(m.re.groups)
         after = text[at + len(value) : at + len(value) + 2]
         given = not verb and bool(_given().search(text, max(0, m.start() - 12), m.start()))
-        if not (_is_told(noun, value, bool(verb), bool(quoted), after) or (given and _is_given(noun, value))):
+        if not (_is_a_value(noun, value, bool(verb), bool(quoted), after) or (given and _is_given(noun, value))):
             return m[0]
         begin = at - m.start()
         return m[0][:begin] + mark(re.sub(r"\W+", "-", noun.lower()), value) + m[0][begin + len(value) :]
@@ -97,7 +97,7 @@ def pairs(text: str, mark: Mark) -> str:
     return _PAIR.sub(one, text)
 
 
-def _is_told(noun: str, value: str, verb: bool, quoted: bool, after: str) -> bool:
+def _is_a_value(noun: str, value: str, verb: bool, quoted: bool, after: str) -> bool:
     if not value or is_prose(value) or REFERENCE.fullmatch(value) or PLACEHOLDER.fullmatch(value) or "://" in value:
         return False
     if not is_plain(value):

@@ -16,7 +16,7 @@ _BUT = re.compile(
 _PLAIN = re.compile(r"[\"'(]*[A-Za-z][A-Za-z'’-]*[.,;:!?)\"']*")
 
 
-def is_told(text: str) -> bool:
+def is_prose(text: str) -> bool:
     """Whether a person wrote it: nearly all of it is words, in lines of some length, and enough are those that only sentences have."""
     tokens, common = text.split(), everyday()
     if sum(n for n in (len(line.split()) for line in text.splitlines()) if n >= _FEWEST) < _LINES * len(tokens):
@@ -42,36 +42,36 @@ def is_sentence(text: str) -> bool:
 
 def grumbles(text: str) -> bool:
     """Whether a headline says in any way that something is wrong."""
-    if tells_of_trouble(text):
+    if reports_trouble(text):
         return True
-    return bool(_said("grumble").search(undenied(" ".join(text.split())))) and not says_well(text)
+    return bool(_pattern("grumble").search(undenied(" ".join(text.split())))) and not says_well(text)
 
 
 def says_well(text: str) -> bool:
     """Whether a headline says that all is well, and nothing against it."""
     line = " ".join(text.split())
-    return bool(_said("well").search(line)) and not _BUT.search(undenied(line))
+    return bool(_pattern("well").search(line)) and not _BUT.search(undenied(line))
 
 
 def sounds_well(text: str) -> bool:
     """Whether a headline has a word of what is well or done."""
     line = " ".join(text.split())
-    return bool(_said("well").search(line) or _said("up").search(line))
+    return bool(_pattern("well").search(line) or _pattern("up").search(line))
 
 
-def tells_of_trouble(text: str) -> bool:
+def reports_trouble(text: str) -> bool:
     """Whether it says that something is wrong, and not only that nothing is."""
-    return bool(_said("trouble").search(undenied(" ".join(text.split()))))
+    return bool(_pattern("trouble").search(undenied(" ".join(text.split()))))
 
 
 def undenied(text: str) -> str:
     """The text without the words that say that something did not go wrong ("no errors", "nothing failed")."""
-    return _said("no_trouble").sub(" ", text)
+    return _pattern("no_trouble").sub(" ", text)
 
 
 def says_calm(text: str) -> bool:
     """Whether it announces, asks how to, or says that what is seen is meant."""
-    return bool(_said("calm").search(" ".join(text.split())))
+    return bool(_pattern("calm").search(" ".join(text.split())))
 
 
 @lru_cache(maxsize=1)
@@ -81,5 +81,5 @@ def everyday() -> frozenset[str]:
 
 
 @lru_cache(maxsize=8)
-def _said(name: str) -> re.Pattern[str]:
+def _pattern(name: str) -> re.Pattern[str]:
     return re.compile(f"(?i){words()[name]}")

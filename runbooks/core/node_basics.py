@@ -18,7 +18,7 @@ LOG_IN = {  # what the runbook of log-ins then names
 }
 
 
-class NodeLook(Frozen):
+class NodeBasics(Frozen):
     """What one log-in and one command said of a node."""
 
     node: str
@@ -48,7 +48,7 @@ class Remark(NamedTuple):
     fault: bool = False
 
 
-def remarks(look: NodeLook) -> tuple[Remark, ...]:
+def remarks(look: NodeBasics) -> tuple[Remark, ...]:
     """Worst first; none: it can be entered and read in full."""
     if look.blind:
         return (Remark(look.blind.why, _way_in(look.node, look.blind.reason), fault=True),)
@@ -66,7 +66,7 @@ def remarks(look: NodeLook) -> tuple[Remark, ...]:
     return tuple(found)
 
 
-def alike(looks: Iterable[NodeLook]) -> dict[Remark, list[str]]:
+def alike(looks: Iterable[NodeBasics]) -> dict[Remark, list[str]]:
     """Each remark with the nodes that it holds for, faults first; `shut` nodes are left out: they are findings."""
     found: dict[Remark, list[str]] = {}
     for look in looks:
@@ -75,7 +75,7 @@ def alike(looks: Iterable[NodeLook]) -> dict[Remark, list[str]]:
     return dict(sorted(found.items(), key=lambda item: not item[0].fault))
 
 
-def version(look: NodeLook) -> str:
+def version(look: NodeBasics) -> str:
     """Of its Python."""
     return ".".join(map(str, look.python))
 
@@ -86,7 +86,7 @@ def _way_in(node: str, reason: UnknownReason) -> str:
     return LOG_IN.get(reason, "log in by hand and find out why a simple command does not end").format(node)
 
 
-def quarantine(look: NodeLook) -> str:
+def quarantine(look: NodeBasics) -> str:
     """Who closed the node, since when and why, as far as the mark says."""
     try:
         found = json.loads(look.mark)
