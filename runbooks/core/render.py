@@ -40,6 +40,7 @@ def render(report: Report, knowledge: Runbook | None = None) -> Markdown:
         plans=_plans(report),
         readings=tuple(readings(report.evidence)),
         readings_after=tuple(readings(report.after_evidence or {})),
+        undo=[(act, way) for act in reversed(report.acts) for way in act.undo],
         undone=_undone(report),
         by_hand=_by_hand(report),
         references=_references(report, knowledge),

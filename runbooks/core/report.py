@@ -32,6 +32,14 @@ class Permission(Frozen):
     said: str = ""  # reason given
 
 
+class Undo(Frozen):
+    """How one step that was done is undone."""
+
+    kind: str
+    words: str
+    commands: tuple[str, ...] = ()  # for the step's owner, in order; none where the words say all
+
+
 class ActionRecord(Frozen):
     """One action run: what was done on one owner."""
 
@@ -44,6 +52,7 @@ class ActionRecord(Frozen):
     outcome: str  # done | refused | failed | unfinished | not-started
     steps: tuple[str, ...] = ()  # how each of its steps ended, in order: done | refused | failed | not begun
     said: tuple[str, ...] = ()
+    undo: tuple[Undo, ...] = ()  # of each step that was done, the last one first
     refused: Refusal | None = None  # the guard's no that ended it
 
 

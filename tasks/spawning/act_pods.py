@@ -171,4 +171,5 @@ def _start(a: StartWorker, context: Context, vouched: bool) -> ActionResult:
     if context.log_in:
         context.log_in.changed(context)
     more = [f"pid {pid} was started by somebody else in the same moment: two workers run" for pid in got["others"]]
-    return ActionResult(said=(f"worker {a.worker} started in pod {pod.id}: pid {got['pid']}; output in {out}", *more))
+    said = f"worker {a.worker} started in pod {pod.id}: pid {got['pid']}; output in {out}"
+    return ActionResult(said=(said, *more), facts={"pid": int(got["pid"])})
