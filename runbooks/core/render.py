@@ -34,9 +34,9 @@ def render(report: Report, knowledge: Runbook | None = None) -> Markdown:
         causes=[(group, known.get(group.slug)) for group in groups_of(_shown(report.diagnosis.causes))],
         titles={slug: cause.title for slug, cause in known.items()},
         open=not report.outcome.row.well,
-        findings=tuple(folded(_now(report))),
+        findings=tuple(folded(judged_last(report))),
         ruled_out=[(group, known.get(group.slug)) for group in groups_of(_ruled_out(report.diagnosis.causes))],
-        must_not=_must_not(report, known),
+        must_not=must_not(report, known),
         plans=_plans(report),
         readings=tuple(readings(report.evidence)),
         readings_after=tuple(readings(report.after_evidence or {})),
@@ -48,7 +48,7 @@ def render(report: Report, knowledge: Runbook | None = None) -> Markdown:
     return tidy(text)
 
 
-def _now(report: Report) -> Diagnosis:
+def judged_last(report: Report) -> Diagnosis:
     """The judgment that a person acts on: after a fix that of the healed world."""
     return report.after if report.outcome is Outcome.FIXED and report.after else report.diagnosis
 
@@ -73,7 +73,8 @@ def do_now(report: Report) -> tuple[str | Markdown, ...]:
     if report.outcome is Outcome.UNFINISHED:
         return ("Check by hand how far it got (timeline and `what was done` below); nothing is repeated.", *said)
     if report.outcome is Outcome.REFUSED:
-        held = tuple(f"Held back: {guard}" for guard in report.guards)
+        codes = {r.why: f" ({r.code.value})" for r in report.refusals}
+        held = tuple(f"Held back{codes.get(guard, '')}: {guard}" for guard in report.guards)
         return (*held, *said, "Remove what held it back, or do it by hand as shown below.")
     if report.outcome is Outcome.FIXED:
         return (report.after.do_now if report.after else ()) or NOTHING
@@ -84,8 +85,9 @@ def do_now(report: Report) -> tuple[str | Markdown, ...]:
     return ("Read the causes below and decide; nothing else happens automatically.",)
 
 
-def _must_not(report: Report, known: dict[str, CauseKnowledge]) -> tuple[str, ...]:
-    now = _now(report)
+def must_not(report: Report, known: dict[str, CauseKnowledge]) -> tuple[str, ...]:
+    """What the report forbids, each once: what its judgment says, and what its likely causes forbid."""
+    now = judged_last(report)
     own = now.must_not
     likely = [c for c in now.wrong if c.certainty is not Certainty.POSSIBLE]
     more = [line for c in likely if c.slug in known for line in known[c.slug].must_not]
@@ -100,7 +102,7 @@ def _plans(report: Report) -> tuple[Plan, ...]:
 
 def _by_hand(report: Report) -> tuple[str, ...]:
     """Commands for a person; after a fix those of the healed world: what ended a process then ends another one now."""
-    return _now(report).by_hand if report.outcome is not Outcome.FIXED or report.after else ()
+    return judged_last(report).by_hand if report.outcome is not Outcome.FIXED or report.after else ()
 
 
 def _undone(report: Report) -> tuple[Plan, ...]:
