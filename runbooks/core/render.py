@@ -69,20 +69,20 @@ def do_now(report: Report) -> tuple[str | Markdown, ...]:
     if report.outcome is Outcome.NOT_FIXED:
         return ("Escalate: the first change did not help, and nothing is retried automatically.", *said)
     if report.outcome is Outcome.PARTLY_FIXED:
-        return ("Do the rest of the plan by hand, as shown below; nothing is retried automatically.", *said)
+        return ("Do the rest of the plan by hand, as shown under “By hand”; nothing is retried automatically.", *said)
     if report.outcome is Outcome.UNFINISHED:
-        return ("Check by hand how far it got (timeline and `what was done` below); nothing is repeated.", *said)
+        return ("Check by hand how far it got (“What was done” and “Timeline”); nothing is repeated.", *said)
     if report.outcome is Outcome.REFUSED:
         codes = {r.why: f" ({r.code.value})" for r in report.refusals}
         held = tuple(f"Held back{codes.get(guard, '')}: {guard}" for guard in report.guards)
-        return (*held, *said, "Remove what held it back, or do it by hand as shown below.")
+        return (*held, *said, "Remove what held it back, or do it by hand as shown under “By hand”.")
     if report.outcome is Outcome.FIXED:
         return (report.after.do_now if report.after else ()) or NOTHING
     if said or report.outcome.exit_code == 0:
         return said or NOTHING
     if report.outcome is Outcome.CANNOT_TELL:
         return tuple(f"Find out: {u}" for u in report.diagnosis.unknowns) or ("Run it again.",)
-    return ("Read the causes below and decide; nothing else happens automatically.",)
+    return ("Read the causes and decide; nothing else happens automatically.",)
 
 
 def must_not(report: Report, known: dict[str, CauseKnowledge]) -> tuple[str, ...]:
