@@ -56,6 +56,20 @@ class ActionRecord(Frozen):
     refused: Refusal | None = None  # the guard's no that ended it
 
 
+class ChangedLimit(Frozen):
+    """One limit that has not its default value."""
+
+    runbook: str
+    name: str
+    default: Any
+    now: Any
+    unit: str
+    file: str  # "": it was not read from a file
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.now} ({self.unit}; default: {self.default}), from {self.file or 'the fleet file'}"
+
+
 class Report(Frozen):
     """One run of one runbook on one target."""
 
@@ -75,6 +89,7 @@ class Report(Frozen):
     diagnosis: Diagnosis
     evidence: dict[str, Any]
     limits: dict[str, Any]
+    changed_limits: tuple[ChangedLimit, ...] = ()  # those of `limits` that the fleet file changed
     guards: tuple[str, ...] = ()  # why nothing, or not everything, was done
     refusals: tuple[Refusal, ...] = ()  # each guard's no on the way, with its code; a person may have decided after one
     chosen: Plan | None = None
