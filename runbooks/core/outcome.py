@@ -24,7 +24,7 @@ class Outcome(StrEnum):
 
     WAITING = "waiting"  # asks a person
     NOT_FIXED = "not-fixed"  # acted, and the fault is still seen: escalate
-    PARTLY_FIXED = "partly-fixed"  # the fault is seen gone, and a step of the plan was not done: a person goes on
+    PARTLY_FIXED = "partly-fixed"  # the fault is seen gone; a step was not done, or something else is wrong: a person goes on
     UNFINISHED = "unfinished"  # the process that ran it is gone; looked at again, nothing repeated
     UNHEALTHY = "sick"  # something is wrong; nothing was done (diagnose mode, or no safe plan)
     REFUSED = "refused"  # a guard said no
@@ -83,8 +83,8 @@ TABLE = {
     ),
     Outcome.PARTLY_FIXED: OutcomeRow(
         "Partly fixed",
-        "PARTLY FIXED: the fault is gone, but not every step was done",
-        "PARTLY fixed: a step was not done, a person is needed",
+        "PARTLY FIXED: the fault is gone, but a step was not done or something else is wrong",
+        "PARTLY fixed: a step was not done or something else is wrong, a person is needed",
         C,
         1,
         with_person=True,

@@ -19,6 +19,7 @@ from runbooks.core.show import Markdown, block, commands_block, in_html, md, own
 from runbooks.core.verdict import Cause, Certainty, Diagnosis
 
 NOTHING = ("Nothing.",)  # what a person has to do where all is well
+SEEN_GONE = (Outcome.FIXED, Outcome.PARTLY_FIXED)  # the fault that the plan was for
 
 
 def render(report: Report, knowledge: Runbook | None = None) -> Markdown:
@@ -33,7 +34,8 @@ def render(report: Report, knowledge: Runbook | None = None) -> Markdown:
         many=how_many(report, known),
         causes=[(group, known.get(group.slug)) for group in groups_of(_shown(report.diagnosis.causes))],
         titles={slug: cause.title for slug, cause in known.items()},
-        open=not report.outcome.row.well,
+        open=not report.outcome.row.well and judged_last(report) is report.diagnosis,
+        remedies={slug: cause.remedy for slug, cause in known.items()},
         findings=tuple(folded(judged_last(report))),
         ruled_out=[(group, known.get(group.slug)) for group in groups_of(_ruled_out(report.diagnosis.causes))],
         must_not=must_not(report, known),
@@ -50,7 +52,7 @@ def render(report: Report, knowledge: Runbook | None = None) -> Markdown:
 
 def judged_last(report: Report) -> Diagnosis:
     """The judgment that a person acts on: after a fix that of the healed world."""
-    return report.after if report.outcome is Outcome.FIXED and report.after else report.diagnosis
+    return report.after if report.outcome in SEEN_GONE and report.after else report.diagnosis
 
 
 def _shown(causes: Sequence[Cause]) -> list[Cause]:
@@ -68,6 +70,8 @@ def do_now(report: Report) -> tuple[str | Markdown, ...]:
         return ("Read the plan below, then decide. To allow it:", block(report.approve_command, "sh"), *said)
     if report.outcome is Outcome.NOT_FIXED:
         return ("Escalate: the first change did not help, and nothing is retried automatically.", *said)
+    if report.outcome is Outcome.PARTLY_FIXED and not _undone(report):
+        return ("What the plan was for is gone. Deal with what is still wrong: “Before and after” lists it.", *said)
     if report.outcome is Outcome.PARTLY_FIXED:
         return ("Do the rest of the plan by hand, as shown under “By hand”; nothing is retried automatically.", *said)
     if report.outcome is Outcome.UNFINISHED:
@@ -102,13 +106,14 @@ def _plans(report: Report) -> tuple[Plan, ...]:
 
 def _by_hand(report: Report) -> tuple[str, ...]:
     """Commands for a person; after a fix those of the healed world: what ended a process then ends another one now."""
-    return judged_last(report).by_hand if report.outcome is not Outcome.FIXED or report.after else ()
+    return judged_last(report).by_hand if report.outcome not in SEEN_GONE or report.after else ()
 
 
 def _undone(report: Report) -> tuple[Plan, ...]:
     """Plans that were not carried out, to be done by hand."""
     if report.outcome is Outcome.PARTLY_FIXED and report.chosen:
-        return (part_left(report.chosen, report.acts),)
+        left = part_left(report.chosen, report.acts)
+        return (left,) if left.steps else ()
     acted = any(act.outcome == "done" for act in report.acts)
     return () if acted or report.outcome.exit_code == 0 else _plans(report)
 
