@@ -55,7 +55,7 @@ def test_everything_at_once_is_in_order_and_no_time_is_finer_than_a_second() -> 
         running=["brave-elk"],
         freeze={"at": at(minutes=3, seconds=4), "why": "change window"},
         breakers={"prod": {"at": at(hours=5), "why": "3 of 10 nodes"}},
-        freeze_file=f"{at(minutes=3)} change window",
+        freeze_file=f"{at(minutes=3)} a disk is replaced here",
         health={
             "pool_paused": True,
             "reaper": None,
@@ -68,7 +68,7 @@ def test_everything_at_once_is_in_order_and_no_time_is_finer_than_a_second() -> 
     assert "  calm-owl, since 02:14 UTC (3 min ago): pid 7 is stopped\n      Without an answer by 2026-03-02 03:14 UTC, the run" in said
     assert "\n      gpu-runbooks show 0000-0\n" in said
     assert "frozen for all since 02:14 UTC (3 min ago): change window" in said
-    assert "frozen on this machine since 02:14 UTC (3 min ago): change window" in said
+    assert "frozen on this machine since 02:14 UTC (3 min ago): a disk is replaced here" in said
     assert "breaker of fleet prod tripped since 1 Mar 21:17 UTC (5 h ago): 3 of 10 nodes" in said
     assert "no reaper is running; its last round was 5 min ago" in said
     assert "node-a (zombie-gpu, 30 h ago), Something is wrong: a GPU fell off the bus" in said
@@ -77,6 +77,14 @@ def test_everything_at_once_is_in_order_and_no_time_is_finer_than_a_second() -> 
     assert "far is locked" not in work
     assert "1 running, the oldest for 67 min: brave-elk" in work
     assert not re.search(r"\d\.\d+ (s|min|h)\b|:\d\d:\d\d", said)
+
+
+def test_one_freeze_is_one_line() -> None:
+    """`freeze` writes the file of this machine and the switch for all."""
+    said = text(freeze_file=f"{at(minutes=3)} change window", freeze={"at": at(minutes=3), "why": "change window"})
+    assert said.count("change window") == 1
+    assert "frozen for all, and on this machine since 02:14 UTC (3 min ago): change window; `gpu-runbooks unfreeze` ends it" in said
+    assert "frozen on this machine since 02:14 UTC" in text(freeze_file=f"{at(minutes=3)} change window")
 
 
 def test_what_is_missing_here_is_wrong() -> None:
@@ -92,14 +100,15 @@ def test_an_own_server_without_a_worker_is_wrong(own: bool, workers: int | None,
 
 def test_a_silent_server_is_what_is_wrong() -> None:
     known_here = ("ui", "logs", "own_server", "api_answers", "processes", "freeze_file")
-    silent = {k: v for k, v in facts(api_answers=False).items() if k in known_here}
+    silent = {k: v for k, v in facts(api_answers=False).items() if k in known_here} | {"error": "the Prefect server at X is gone"}
     said = "\n".join(status_lines(silent, NOW))
-    assert said.startswith("WRONG NOW\n  the Prefect server cannot be used")
+    assert said.startswith("WRONG NOW\n  nothing can be asked or changed: the Prefect server at X is gone\n")
+    assert "last line" not in said
     assert "WAITS" not in said
 
 
 def test_where_no_server_was_ever_started_no_log_in_is_offered() -> None:
-    said = text(ui=None, api_answers=False)
+    said = text(ui=None, api_answers=False, error="no server")
     assert "UI:      none yet" in said
     assert "log-in" not in said
 
