@@ -208,12 +208,16 @@ def test_a_resume_in_the_ui_during_a_freeze_is_held_and_asked_again(rig: Rig) ->
 
 
 def test_a_freeze_still_refuses_a_run_that_has_asked_nobody(rig: Rig) -> None:
+    """Only what refuses is said: that the run would have asked a person decided nothing."""
     w = rig.world()
     store.set_variable(FREEZE, {"at": "now", "why": "change window"})
     try:
         assert outcome(w.run("approve")) == "refused"
     finally:
         store.delete_variable(FREEZE)
+    (report,) = w.reports()
+    assert report["guards"] == [r["why"] for r in report["refusals"]]
+    assert "change window" in report["guards"][0]
 
 
 def test_an_approval_that_was_held_is_not_found_again_after_the_freeze(rig: Rig) -> None:
