@@ -6,6 +6,7 @@ from datetime import datetime
 from runbooks.core.base import Frozen
 from runbooks.core.outcome import Outcome
 from runbooks.core.show import Markdown, joined, link, markdown, md
+from runbooks.core.times import utc
 
 MOST_ROWS = 1000  # a page that a browser still shows; the worst rows come first
 MOST_WRONG = 200
@@ -93,7 +94,7 @@ def render_board(board: Board) -> Markdown:
     """The page."""
     parts = [
         markdown("# Fleet {}", board.fleet),
-        markdown("{}. As of {} UTC.", headline(board), f"{board.at:%Y-%m-%d %H:%M:%S}"),
+        markdown("{}. As of {}.", headline(board), utc(board.at)),
         markdown("## What is wrong now"),
         _wrong(board),
         markdown("## What waits for a person"),
@@ -117,8 +118,8 @@ def _waiting(board: Board) -> Markdown:
             link(w.target or "decide", w.link),
             w.runbook,
             md(w.headline, LONGEST),
-            _at(w.since),
-            _at(w.until) if w.until else "",
+            utc(w.since),
+            utc(w.until) if w.until else "",
         )
         for w in sorted(board.waiting, key=lambda w: w.since)
     ]
@@ -156,11 +157,7 @@ def _nodes(board: Board) -> Markdown:
 
 def _row(v: Verdict) -> Markdown:
     report = link(v.runbook, v.link) if v.link else md(v.runbook)
-    return markdown("| {} | {} | {} | {} | {} |", v.target, v.outcome.row.name.lower(), md(v.headline, LONGEST), report, _at(v.at))
-
-
-def _at(when: datetime) -> str:
-    return f"{when:%m-%d %H:%M} UTC"
+    return markdown("| {} | {} | {} | {} | {} |", v.target, v.outcome.row.name.lower(), md(v.headline, LONGEST), report, utc(v.at))
 
 
 def render_fleets(pages: Iterable[tuple[str, str, Markdown]], every: Board) -> Markdown:

@@ -1,7 +1,7 @@
 """A report to Markdown. Everything is escaped unless a helper of show.py made it."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cache
 from typing import Any
 
@@ -16,6 +16,7 @@ from runbooks.core.plan import Plan
 from runbooks.core.readings import readings
 from runbooks.core.report import Report
 from runbooks.core.show import Markdown, block, commands_block, in_html, md, own_url
+from runbooks.core.times import utc, utc_of
 from runbooks.core.verdict import Cause, Certainty, Diagnosis
 
 NOTHING = ("Nothing.",)  # what a person has to do where all is well
@@ -133,11 +134,7 @@ def _links(urls: Sequence[str]) -> Markdown:
 
 
 def _time(at: datetime | str | None) -> str:
-    try:
-        moment = datetime.fromisoformat(at) if isinstance(at, str) else at
-    except ValueError:
-        return str(at)
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if moment else ""
+    return utc(at) if isinstance(at, datetime) else utc_of(at or "")
 
 
 def _duration(seconds: float) -> str:

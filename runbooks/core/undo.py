@@ -22,12 +22,7 @@ class _Words(dict[str, str]):
 
 
 class _Command(Formatter):
-    """Each value is one word of a shell, or several where it is a list. Raises KeyError for a fact that nobody knows."""
-
-    def get_value(self, key: int | str, args: Any, kwargs: Mapping[str, Any]) -> Any:
-        if kwargs[str(key)] in (None, ""):
-            raise KeyError(key)
-        return kwargs[str(key)]
+    """Each value is one word of a shell, or several where it is a list."""
 
     def format_field(self, value: Any, format_spec: str) -> str:
         if format_spec:
@@ -37,7 +32,11 @@ class _Command(Formatter):
 
 def in_words(text: str, facts: Facts = NO_FACTS) -> str:
     """`text` with each `{fact}` in its place; without facts as the tables show it."""
-    return text.format_map(_Words({name: str(value) for name, value in facts.items() if value not in (None, "")}))
+    return text.format_map(_Words({name: str(value) for name, value in _known(facts).items()}))
+
+
+def _known(facts: Facts) -> Facts:
+    return {name: value for name, value in facts.items() if value not in (None, "")}
 
 
 def nothing_to_type(_facts: Facts) -> Iterator[str]:
@@ -50,7 +49,7 @@ def typed(*lines: str) -> Commands:
 
     def commands(facts: Facts) -> Iterator[str]:
         try:
-            yield from [_Command().vformat(line, (), facts) for line in lines]
+            yield from [_Command().vformat(line, (), _known(facts)) for line in lines]
         except KeyError:
             return
 

@@ -11,6 +11,7 @@ from runbooks.core.reading_words import label
 from runbooks.core.rules import book as book_of
 from runbooks.core.rules import by_the_rules
 from runbooks.core.sizes import size
+from runbooks.core.times import utc
 from runbooks.core.unread import missing
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding
 from runbooks.host import advice
@@ -105,7 +106,7 @@ def _refused(g: Gauge, before: datetime | None) -> str:
     """How often the kernel said no, and when."""
     if g.refused_before is None or before is None:
         return f"the kernel refused {g.refused} times since that group exists, at a time that is not known"
-    at, new = f"{before:%Y-%m-%d %H:%M} UTC", g.refused - g.refused_before
+    at, new = utc(before), g.refused - g.refused_before
     if not new:
         return f"the kernel refused {g.refused} times, all before {at}: that is old"
     return f"the kernel refused {new} times since {at}" + (f", and {g.refused_before} times before" if g.refused_before else "")

@@ -42,7 +42,7 @@ def test_page_shows_every_node_and_who_is_waited_for() -> None:
     assert rows.index("| b |") < rows.index("| a |") < rows.index("| c |")
     assert "| c | never looked at |" in rows
     assert "[b](/v2/runs/flow-run/r1)" in page
-    assert "03-04 09:06 UTC" in page
+    assert "2026-03-04 09:06:07 UTC" in page
     assert "<b>" not in page
     assert "eu\\|1" in page
     assert headline(board) == "eu|1: 3 node(s), 1 with something wrong, 1 waiting for a person, 1 never looked at"
