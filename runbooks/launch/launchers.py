@@ -2,6 +2,7 @@
 
 
 from runbooks.core.launch_config import Launch
+from runbooks.core.program import program
 from runbooks.core.reading import Known
 from runbooks.core.times import utc
 from runbooks.core.verdict import Cause
@@ -70,7 +71,7 @@ def _tasks(launcher: Launcher) -> int:
 
 
 def _holders(node: LaunchNodeFacts) -> str:
-    known = {h.pid: f"pid {h.pid} ({h.command}, since {utc(h.started_s)})" for h in node.holders}
+    known = {h.pid: f"pid {h.pid} ({program(h.command)}, since {utc(h.started_s)})" for h in node.holders}
     words = ", ".join(known.get(p, f"pid {p}") for p in node.port_holders)
     return words or "a process that this user may not see"
 

@@ -1,6 +1,7 @@
 """Judges who holds the port that a run needs."""
 
 
+from runbooks.core.program import program
 from runbooks.core.times import utc
 from runbooks.core.verdict import Cause
 from runbooks.parsers.address import address_of
@@ -58,7 +59,7 @@ def named(port: Port) -> list[str]:
     for pid in port.listeners:
         h = by_pid.get(pid)
         since = utc(h.started_s) if h else ""
-        words.append(f"pid {pid}" + (f" ({h.command}, since {since})" if h else ""))
+        words.append(f"pid {pid}" + (f" ({program(h.command)}, since {since})" if h else ""))
     return words
 
 
