@@ -65,6 +65,7 @@ class OutcomeRow(NamedTuple):
     quiet: bool = False  # nobody is told unless it ends an incident
     answered: bool = True  # a fault that the run did not name is really not there
     well: bool = False  # it was judged, and nothing is wrong now
+    gone: bool = False  # what the plan was for is seen gone: the judgment after it is what counts
     with_person: bool = False  # a person has it: a watch does not try the same fault again
     wrong: bool = False  # the landing page lists it: wrong, and not fixed
 
@@ -87,6 +88,7 @@ TABLE = {
         "PARTLY fixed: a step was not done or something else is wrong, a person is needed",
         C,
         1,
+        gone=True,
         with_person=True,
         wrong=True,
     ),
@@ -110,7 +112,7 @@ TABLE = {
     Outcome.CANCELLED: OutcomeRow(
         "Cancelled", "Cancelled before it had an answer; see below what was done", "cancelled", I, 1, state="CANCELLED"
     ),
-    Outcome.FIXED: OutcomeRow("Fixed", "Fixed and verified", "fixed and verified", I, 0, closing=True, well=True),
+    Outcome.FIXED: OutcomeRow("Fixed", "Fixed and verified", "fixed and verified", I, 0, closing=True, well=True, gone=True),
     Outcome.HEALTHY: OutcomeRow("Healthy", "Nothing is wrong", "healthy", I, 0, closing=True, quiet=True, well=True),
     Outcome.NOT_APPLICABLE: OutcomeRow(
         "Not applicable", "Does not apply here", "not applicable", I, 0, closing=True, quiet=True

@@ -20,7 +20,6 @@ from runbooks.core.times import utc, utc_of
 from runbooks.core.verdict import Cause, Certainty, Diagnosis
 
 NOTHING = ("Nothing.",)  # what a person has to do where all is well
-SEEN_GONE = (Outcome.FIXED, Outcome.PARTLY_FIXED)  # the fault that the plan was for
 
 
 def render(report: Report, knowledge: Runbook | None = None) -> Markdown:
@@ -53,7 +52,7 @@ def render(report: Report, knowledge: Runbook | None = None) -> Markdown:
 
 def judged_last(report: Report) -> Diagnosis:
     """The judgment that a person acts on: after a fix that of the healed world."""
-    return report.after if report.outcome in SEEN_GONE and report.after else report.diagnosis
+    return report.after if report.outcome.row.gone and report.after else report.diagnosis
 
 
 def _shown(causes: Sequence[Cause]) -> list[Cause]:
@@ -107,7 +106,7 @@ def _plans(report: Report) -> tuple[Plan, ...]:
 
 def _by_hand(report: Report) -> tuple[str, ...]:
     """Commands for a person; after a fix those of the healed world: what ended a process then ends another one now."""
-    return judged_last(report).by_hand if report.outcome not in SEEN_GONE or report.after else ()
+    return judged_last(report).by_hand if report.after or not report.outcome.row.gone else ()
 
 
 def _undone(report: Report) -> tuple[Plan, ...]:
