@@ -8,6 +8,7 @@ import pytest
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.states import Completed
 
+from deployments.cli.main import main
 from flows import records, store
 from flows.engine.approval import answer_run
 from flows.engine.guards import FREEZE, breaker_name, reset_breaker
@@ -57,7 +58,8 @@ def test_where_a_worker_has_a_fleet_file_no_other_address_is_connected_to(rig: R
     assert w.name in str(run.state.message), "the names that it may be are given"
 
 
-def test_auto_acts_once_verifies_and_reports(rig: Rig) -> None:
+def test_auto_acts_once_verifies_and_reports(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+    """The report, and `show`, say how to undo it, with the facts of the step that was done."""
     w = rig.world()
     run = w.run("auto")
     assert outcome(run) == "fixed"
@@ -66,7 +68,12 @@ def test_auto_acts_once_verifies_and_reports(rig: Rig) -> None:
     assert report["acts"][0]["outcome"] == "done"
     assert report["after"]["state"] == "healthy"
     assert report["permission"]["by"] == "policy"
-    assert list(w.out.rglob("2*.md"))
+    (page,) = w.out.rglob("2*.md")
+    undo = f"make {report['chosen']['steps'][0]['args']['identity']} sick again"
+    assert report["acts"][0]["undo"] == [{"kind": "toy-fix", "words": undo, "commands": []}]
+    assert undo in page.read_text()
+    assert main(["show", run]) == 0
+    assert f"- toy-fix on {w.name}: {undo}" in capsys.readouterr().out
 
 
 def test_a_fix_that_does_not_help_is_not_fixed_and_is_not_retried_by_itself(rig: Rig) -> None:
