@@ -12,6 +12,7 @@ from deployments.cli.new_runbook import skeleton
 from runbooks.core.kinds import KINDS
 from runbooks.core.knowledge import CauseKnowledge, Runbook, folder_of, load_runbook, runbook_slugs
 from runbooks.core.refusal import RefusalCode
+from runbooks.core.undo import in_words
 
 ROOT = Path(__file__).resolve().parents[1] / "runbooks"
 CONTRIBUTING, README = ROOT.parent / "CONTRIBUTING.md", ROOT.parent / "README.md"
@@ -70,7 +71,7 @@ def _actions(book: Runbook) -> Iterator[str]:
     yield "| action | risk | what it changes | how it is proven | how it is undone |\n|---|---|---|---|---|"
     for kind in book.actions:
         row = KINDS[kind]
-        yield f"| `{kind}` | {row.risk} | {_cell(row.changes)} | {_cell(row.proven)} | {_cell(row.undone)} |"
+        yield f"| `{kind}` | {row.risk} | {_cell(row.changes)} | {_cell(row.proven)} | {_cell(in_words(row.undone))} |"
 
 
 def _limits(slug: str, book: Runbook) -> Iterator[str]:

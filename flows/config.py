@@ -41,8 +41,9 @@ def load_fleet(path: str | None) -> Fleet:
     path = fleet_file(path)
     if not path:
         return _named_by(LOCAL_FLEET, host_name())
-    fleet = parse_yaml(read_text(path), Fleet, path, fleet_faults)
-    return fleet if "name" in fleet.model_fields_set else _named_by(fleet, os.path.abspath(path))  # noqa: PTH100
+    place = os.path.abspath(path)  # noqa: PTH100 - text in, text out
+    fleet = parse_yaml(read_text(path), Fleet, path, fleet_faults).read_from(place)
+    return fleet if "name" in fleet.model_fields_set else _named_by(fleet, place)
 
 
 def _named_by(fleet: Fleet, what: str) -> Fleet:

@@ -41,6 +41,7 @@ from flows.launch import deployment_name
 from flows.notify.outbox import DUE, delivery_on, mark_pending
 from runbooks.core.outcome import Outcome
 from runbooks.core.policy import Mode
+from runbooks.core.times import utc
 
 AFTER_CRASH = "after a crash of run "
 LOOKED = "looked.again"  # label: the run that looked at the target again, or why none did
@@ -181,7 +182,7 @@ def _why_close(run: FlowRun, now: datetime) -> str:
     expires = run.labels.get(EXPIRES)
     until = datetime.fromisoformat(str(expires)) if expires else since(run) + ASKED_LIMIT
     if until < now:
-        return f"no decision before {until.isoformat()}"
+        return f"no decision before {utc(until)}"
     if resolved(run):
         return "the alert was resolved"
     if now - since(run) > RESUMING_LIMIT and not _form_stored(run):

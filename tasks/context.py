@@ -122,9 +122,10 @@ class Context:
 
 
 class ActionResult(Frozen):
-    """What an action did, in words that go into the report."""
+    """What an action did, in words that go into the report; and by name, what only it knows and an undo needs."""
 
     said: tuple[str, ...]
+    facts: dict[str, str | int] = {}
 
 
 class ActionRefused(Exception):

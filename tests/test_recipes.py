@@ -65,7 +65,7 @@ def test_a_limit_is_changed_for_one_fleet(copy: Copy, tmp_path: Path) -> None:
     (check,) = re.findall(r"`(gpu-runbooks fleet check FILE)`", RECIPES[LIMIT])
     line = check.replace("FILE", str(fleet))
     for limits, code, said in (
-        ("{host-limits: {clock_confirmed_s: 30}}", 0, "is valid"),
+        ("{host-limits: {clock_confirmed_s: 30}}", 0, "limit of host-limits: clock_confirmed_s: 30 ("),
         ("{host-limits: {clock_confirm_s: 30}}", 2, "nearest: clock_confirmed_s"),
         ("{host-limits: {clock_confirmed_s: soon}}", 2, "clock_confirmed_s"),
     ):

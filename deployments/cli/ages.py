@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from runbooks.core.waiting import read_time
+from runbooks.core.times import read_time, utc
 
 
 def span(seconds: float) -> str:
@@ -19,16 +19,9 @@ def ago(seconds: float) -> str:
     return f"{span(seconds)} ago"
 
 
-def clock(at: datetime, now: datetime) -> str:
-    """`02:14 UTC`, with its day where that is not today."""
-    at, now = at.astimezone(UTC), now.astimezone(UTC)
-    day = "" if at.date() == now.date() else f"{at.day} {at:%b} " if at.year == now.year else f"{at:%Y-%m-%d} "
-    return f"{day}{at:%H:%M} UTC"
-
-
 def since(at: datetime, now: datetime) -> str:
-    """`since 02:14 UTC (3 min ago)`."""
-    return f"since {clock(at, now)} ({ago((now - at).total_seconds())})"
+    """`since 2026-03-02 02:14:05 UTC (3 min ago)`."""
+    return f"since {utc(at)} ({ago((now - at).total_seconds())})"
 
 
 def began(age_s: float, now: datetime) -> str:

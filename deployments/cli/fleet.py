@@ -3,7 +3,7 @@
 import json
 from argparse import Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from runbooks.core.fleet import Fleet, Node
@@ -19,16 +19,19 @@ def check(ns: Namespace) -> int:
     from deployments.cli.display import show_lines
     from deployments.cli.missing_secrets import check_secrets
     from flows.config import load_fleet, load_policy
+    from runbooks.core.changed_limits import all_changed
 
     fleet = load_fleet(ns.file)
     policy = load_policy(ns.policy) if ns.policy else None
     check_secrets(fleet, ns.file)
     if ns.json:
-        body = {"fleet": fleet.model_dump(mode="json"), "policy": policy.model_dump(mode="json") if policy else None}
+        body: dict[str, Any] = {"fleet": fleet.model_dump(mode="json"), "policy": policy.model_dump(mode="json") if policy else None}
+        body["changed_limits"] = [limit.model_dump(mode="json") for limit in all_changed(fleet)]
         print(json.dumps(body, indent=1))
         return 0
     print(f"{ns.file}: fleet {fleet.name!r} is valid")
-    show_lines(f"  {node.name}: {_describe(node)}" for node in fleet.nodes)
+    limits = (f"  limit of {limit.runbook}: {limit}" for limit in all_changed(fleet))
+    show_lines([*(f"  {node.name}: {_describe(node)}" for node in fleet.nodes), *limits])
     print(f"  {len(fleet.jobs)} kinds of job, leader: {fleet.leader.url if fleet.leader else 'none'}")
     for line in _warnings(fleet):
         print(f"warning: {line}")

@@ -157,12 +157,8 @@ def finish(report: "Report", folder: Path, keep: int, as_json: bool) -> int:
 
 
 def print_summary(report: "Report", page: Path | None, record: Path | None) -> None:
-    """The few lines a person needs on the terminal: outcome, what to do, where the report is."""
-    from deployments.cli.display import show_outcome, show_page
-    from runbooks.core.render import NOTHING, do_now
-    from runbooks.core.show import joined, markdown, md
+    """The lines a person needs on the terminal, and where the report is."""
+    from deployments.cli.summary import show_summary
 
-    show_outcome(report.outcome, f"{report.title or report.runbook} on {report.target}", f"{report.outcome.row.report}.")
-    do = [] if do_now(report) == NOTHING else [markdown("  - {}", md(line)) for line in do_now(report)]
-    show_page(joined("\n", [md(report.headline or "(blank)"), *do]))
+    show_summary(report)
     print(f"report: {page}\n        {record}")

@@ -14,6 +14,7 @@ from deployments.serving import use_running_server
 from runbooks.core.names import there_are
 from runbooks.core.outcome import Severity
 from runbooks.core.show import chat_text
+from runbooks.core.times import utc
 from runbooks.notify.config import Notifications
 from tasks.notify.outgoing import Outgoing
 from tasks.notify.send import send
@@ -72,9 +73,7 @@ def test_channels(config: Notifications, names: Iterable[str]) -> list[ChannelRe
         incident="test",
         severity=Severity.INFO,
         title=chat_text("[test] gpu-runbooks: a test message"),
-        body=chat_text(
-            "Sent by `gpu-runbooks notify test` at {} UTC. Nothing is wrong.", f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"
-        ),
+        body=chat_text("Sent by `gpu-runbooks notify test` at {}. Nothing is wrong.", utc(datetime.now(UTC))),
         closing=True,  # PagerDuty: opens no incident
     )
 

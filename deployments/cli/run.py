@@ -10,12 +10,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from deployments.cli.console import brief
-from deployments.cli.display import show_lines, show_outcome, show_page
+from deployments.cli.display import show_outcome, show_page
 from deployments.cli.facts import facts_of, outcome_named, report_fault
 from deployments.cli.follow import follow
 from deployments.cli.missing_secrets import check_secrets
 from deployments.cli.reading_line import ReadingLine
 from deployments.cli.run_options import check_options, parse_options
+from deployments.cli.summary import report_at, show_summary
 from deployments.contact import lost
 from deployments.errors import FAULT, NO_SERVER, CommandError
 from deployments.paths import absolute
@@ -160,11 +161,11 @@ def finish(ns: argparse.Namespace, facts: dict[str, Any]) -> int:
 
 
 def _printfacts(facts: dict[str, Any], outcome: Outcome | None) -> None:
-    show_outcome(outcome, outcome.row.name if outcome else str(facts["state"]), facts["headline"])
-    if outcome is Outcome.REFUSED:
-        from deployments.cli.show import refusals_of
-
-        show_lines(refusals_of(facts["report"]))
+    report = None if outcome is Outcome.WAITING else report_at(facts["report"])  # a question says it all below
+    if report:
+        show_summary(report)
+    else:
+        show_outcome(outcome, outcome.row.name if outcome else str(facts["state"]), facts["headline"])
     if facts["report"]:
         print(f"report: {facts['report']}")
     if facts["ui"]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from runbooks.core.clean import one_line
 from runbooks.core.kinds import KINDS
+from runbooks.core.undo import in_words
 
 Head = dict[str, Any]
 WIDTH = 110
@@ -52,7 +53,7 @@ def kind_rows(heads: Sequence[Head]) -> list[dict[str, Any]]:
     return [
         {
             "kind": kind, "runbooks": by_kind[kind], "risk": row.risk.value, "changes": row.changes, "proven": row.proven,
-            "undone": row.undone, "ends": row.ends is not None,
+            "undone": in_words(row.undone), "ends": row.ends is not None,
         }
         for kind, row in KINDS.items()
         if by_kind[kind]

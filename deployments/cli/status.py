@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -39,8 +38,6 @@ def cmd_status(ns: argparse.Namespace) -> int:
         print(json.dumps(facts, indent=1, default=str))
     else:
         show_lines(status_lines(facts, datetime.now(UTC)))
-    if silent and not ns.json:
-        print(f"gpu-runbooks: {silent}", file=sys.stderr)
     return silent.exit_code if silent else 0
 
 
@@ -93,12 +90,15 @@ def _question(w: dict[str, Any], now: datetime) -> Iterator[str]:
 
 def _switches(facts: dict[str, Any], now: datetime) -> Iterator[str]:
     """What a person switched, or a budget that was used up."""
-    if facts["freeze_file"] is not None:
-        at, _, why = str(facts["freeze_file"]).strip().partition(" ")
-        when = moment(at)
-        yield f"frozen on this machine {since(when, now)}: {why}" if when else f"frozen on this machine: {facts['freeze_file']}"
-    if facts.get("freeze"):
-        yield f"frozen for all{_since(facts['freeze'], now)}: {facts['freeze'].get('why')}; `gpu-runbooks unfreeze` ends it"
+    here, for_all = facts["freeze_file"], facts.get("freeze")
+    at, _, why = str(here).strip().partition(" ")
+    when = moment(at)
+    same = here is not None and bool(for_all) and why == str(for_all.get("why"))  # one `freeze` sets both
+    if here is not None and not same:
+        yield f"frozen on this machine {since(when, now)}: {why}" if when else f"frozen on this machine: {here}"
+    if for_all:
+        whom = "for all, and on this machine" if same else "for all"
+        yield f"frozen {whom}{_since(for_all, now)}: {for_all.get('why')}; `gpu-runbooks unfreeze` ends it"
     for name, tripped in facts.get("breakers", {}).items():
         yield f"breaker of fleet {name} tripped{_since(tripped, now)}: {tripped.get('why')}; `gpu-runbooks reset-breaker` resets it"
 
@@ -111,7 +111,7 @@ def _since(switch: dict[str, Any], now: datetime) -> str:
 def _engine(facts: dict[str, Any], now: datetime) -> Iterator[str]:
     """What is not as it should be with the engine itself."""
     if not facts["api_answers"]:
-        yield "the Prefect server cannot be used: nothing can be asked or changed; see the last line"
+        yield f"nothing can be asked or changed: {facts['error']}"
         return
     h = facts["health"]
     if h["reaper"] is None:

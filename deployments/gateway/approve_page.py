@@ -8,6 +8,7 @@ from runbooks.core.clean import one_command, one_line
 from runbooks.core.form import WITHHELD
 from runbooks.core.plan import Plan, Step
 from runbooks.core.show import Html, html, joined
+from runbooks.core.times import utc
 from runbooks.core.waiting import waits_words
 from runbooks.notify.link import Ticket
 from runbooks.notify.message import DECIDE, Message
@@ -144,7 +145,7 @@ def _all(parts: Iterable[Html]) -> Html:
 
 
 def _until(at: datetime | None) -> str:
-    return f", until {at:%Y-%m-%d %H:%M} UTC" if at else ""
+    return f", until {utc(at)}" if at else ""
 
 
 def _page(title: str, body: Html, nonce: str) -> Html:

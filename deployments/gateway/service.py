@@ -25,6 +25,7 @@ from runbooks.core.base import Frozen
 from runbooks.core.outcome import Outcome
 from runbooks.core.policy import Mode
 from runbooks.core.refusal import CODES, RefusalCode
+from runbooks.core.times import utc
 from tasks.installation import installation_redactor
 
 log = logging.getLogger("gateway")
@@ -119,7 +120,7 @@ class Service:
 
     def _start(self, alert: Alert, row: WantedRun, mode: Mode, files: Files, now: datetime, common: str) -> AlertStart:
         clean = installation_redactor().text
-        began = f"{alert.starts_at:%Y-%m-%d %H:%M:%S} UTC"
+        began = utc(alert.starts_at)
         trigger = f"alert {alert.name[:120]} from {alert.source} since {began} (rule {row.rule}){'; ' if common else ''}{common}"
         parameters: dict[str, Any] = {
             "target": row.target,

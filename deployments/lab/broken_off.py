@@ -16,6 +16,7 @@ ENDS = (signal.SIGHUP, signal.SIGTERM, signal.SIGINT)
 """The terminal is gone (or whoever started the rehearsal), it is told to end, Ctrl-C."""
 LEFT_S = 120.0  # for the runs of a rehearsal that was broken off: one may be within an action
 AGAIN_S = 2.0
+MOST = 200  # newest runs that are looked through for those of a rehearsal
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
@@ -98,6 +99,22 @@ def nothing_open(fleet: Path, who: str) -> Iterator[None]:
         raise
     finally:
         _is_ending()
+        off_the_pages(str(fleet))
+
+
+def off_the_pages(fleet: str) -> None:
+    """The machine of that fleet file is taken away: `status` and the pages show nothing more of its runs. Never raises."""
+    try:
+        from flows import store
+        from flows.config import load_fleet
+        from flows.sweep.board import REHEARSED, publish_board
+
+        for run in store.find_runs([store.RUNBOOK_TAG], limit=MOST):
+            if run.parameters.get("fleet") == fleet:
+                store.retag(run.id, [REHEARSED])
+        publish_board(load_fleet(fleet))
+    except Exception as error:
+        _say(f"its runs stay on the pages: {error_text(error)}")
 
 
 def _say(line: str) -> None:

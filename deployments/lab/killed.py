@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from deployments.lab.broken_off import end_runs
+from deployments.lab.broken_off import end_runs, off_the_pages
 from deployments.processes import alive
 from deployments.state import Proc, state_dir
 from runbooks.core.base import Frozen
@@ -138,6 +138,7 @@ def _take_away(kept: KilledRehearsal, path: Path, server: bool) -> None:
     if server:
         try:
             end_runs(fleet, who(), "the rehearsal was killed")
+            off_the_pages(fleet)
             _forget(kept.secrets)
         except Exception as error:
             open_ = True

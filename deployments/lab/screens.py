@@ -1,11 +1,9 @@
 """What a rehearsal shows: one screen a step. The whole report is a file that is named."""
 
-from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from deployments.cli.display import show_heading, show_lines, show_outcome, show_page
+from deployments.cli.summary import report_at
 from deployments.lab.scenario import Scene
 from runbooks.core.form import approval_text
 from runbooks.core.knowledge import load_runbook
@@ -31,7 +29,7 @@ def looked(facts: dict[str, Any]) -> None:
     """What the look says, in short."""
     _step(2, "What the diagnosis says")
     _ended(facts)
-    report = _report(facts)
+    report = report_at(facts["report"])
     if report:
         known = load_runbook(report.runbook).causes
         for cause in report.diagnosis.wrong[:CAUSES]:
@@ -42,7 +40,7 @@ def looked(facts: dict[str, Any]) -> None:
 def asked(facts: dict[str, Any], choice: str) -> None:
     """The question about one plan, from the report that asks it; its prompt stands right below."""
     _step(3, "The question")
-    report = _report(facts)
+    report = report_at(facts["report"])
     plans = report.diagnosis.plans if report else ()
     plan = next((p for p in plans if p.name == choice), None)
     if report and plan:
@@ -57,7 +55,7 @@ def proved(facts: dict[str, Any], proof: str) -> None:
     """How it ended, and what the world outside of the engine says."""
     _step(4, "The proof")
     _ended(facts)
-    report = _report(facts)
+    report = report_at(facts["report"])
     done = [line for act in (report.acts if report else ()) for line in (f"{act.outcome}: {', '.join(act.kinds)}", *act.said)]
     show_page(joined("\n", [*(markdown("- {}", line) for line in done[:CHANGES]), markdown("\n**Seen outside the engine:** {}", proof)]))
     _file(facts)
@@ -75,13 +73,6 @@ def _ended(facts: dict[str, Any]) -> None:
 def _file(facts: dict[str, Any]) -> None:
     if facts["report"]:
         show_lines(["", f"whole report: {facts['report']}"])
-
-
-def _report(facts: dict[str, Any]) -> Report | None:
-    try:
-        return Report.model_validate_json(Path(facts["report"]).with_suffix(".json").read_bytes()) if facts["report"] else None
-    except (OSError, ValidationError):
-        return None
 
 
 def _cause(cause: Cause, title: str) -> Markdown:

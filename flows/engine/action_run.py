@@ -29,9 +29,10 @@ from flows.engine.stopping import LOOK_EVERY_S, end_of, settle
 from flows.engine.uninterrupted import uninterrupted
 from flows.launch import without_prefect_heartbeat
 from runbooks.core.clean import one_line
+from runbooks.core.kinds import undo_of
 from runbooks.core.plan import Step
 from runbooks.core.refusal import Refusal, RefusalCode
-from runbooks.core.report import ActionRecord
+from runbooks.core.report import ActionRecord, Undo
 from tasks.context import ActionRefused, Context, RunningAction, utc_now
 from tasks.installation import installation_redactor
 from tasks.transport.base import TransportError
@@ -49,6 +50,7 @@ class Session:
     before: Callable[[int], bool]  # does what the plan wants done before step i of the lock; False: it was not done
     allowed: Callable[[], None]  # raises ActionRefused if the files say by now that this may not be
     said: list[str] = field(default_factory=list)
+    undo: list[Undo] = field(default_factory=list)
     outcome: str = "not-started"
     refused: Refusal | None = None  # the guard's no that ended it
     ends: list[str] = field(default_factory=list)  # of each step of the lock, for people
@@ -175,15 +177,17 @@ def _do(session: Session, step: Step, ends: float) -> tuple[str, str, str]:
     acting = session.context.acting
     context = replace(session.context, acting=acting.model_copy(update={"ends": ends}) if acting else None)
     try:
-        said = ACTIONS[step.kind].do(step, context).said
+        result = ACTIONS[step.kind].do(step, context)
     except ActionRefused as e:
         return "refused", _why_not_started(session, step, e), "refused"
     except TransportError as e:
         return "failed", f"{step.kind}: {e}", RUNS_ON if may_run_on(e) else "failed"
     except Exception as e:
         return "failed", f"{step.kind}: {in_words(e)}", RUNS_ON if may_run_on(e) else "failed"
-    clean = tuple(map(installation_redactor().text, said))
+    clean = tuple(map(installation_redactor().text, result.said))
     session.said.extend(clean)
+    words, commands = undo_of(step, {"fleet": context.fleet.file or "FILE"} | result.facts)
+    session.undo.insert(0, Undo(kind=step.kind, words=words, commands=commands))
     return "done", "; ".join(clean), "done"
 
 
@@ -237,5 +241,6 @@ def do_locked_steps(
         outcome=session.outcome,
         steps=tuple(session.ends),
         said=tuple(session.said),
+        undo=tuple(session.undo),
         refused=session.refused,
     )

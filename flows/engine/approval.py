@@ -26,6 +26,7 @@ from flows.engine.waiting_name import name_waiting
 from runbooks.core.plan import Plan, plan_digest
 from runbooks.core.report import Permission
 from runbooks.core.show import Markdown
+from runbooks.core.times import utc
 
 REAPER = "the reaper"
 NO_NAME = "a person who gave no name"
@@ -213,10 +214,10 @@ def _permission(run_id: str, key: str, answer: dict[str, Any], digest: str) -> P
     expires = store.read_run(run_id).labels.get(EXPIRES)
     until = datetime.fromisoformat(str(expires)) if expires else None
     if until and server_now() > until + CARRY_ON and answer.get("decision") == "approve" and decided <= until:
-        late = f"approved at {decided:%H:%M:%S} UTC, but the run continued only after the approval had expired"
+        late = f"approved at {utc(decided)}, but the run continued only after the approval had expired"
         return Permission(allowed=False, by="nobody", **(common | {"said": late}))
     if until and decided > until:
-        late = f"decided at {decided:%H:%M:%S} UTC, after the approval had expired (asked {asked:%H:%M:%S})"
+        late = f"decided at {utc(decided)}, after the approval had expired (asked {utc(asked)})"
         return Permission(allowed=False, by="nobody", **(common | {"said": late}))
     return Permission(allowed=answer.get("decision") == "approve", by="person", **common)
 

@@ -162,7 +162,9 @@ def _disproved(run: Run, plan: Plan) -> str:
 def _closing(plan: Plan, acts: list[ActionRecord], after: Diagnosis, outcome: Outcome) -> str:
     rest = "" if after.state is Verdict.HEALTHY else f"; now: {after.headline}"
     if outcome is Outcome.FIXED:
-        return f"“{plan.name}” worked{rest}"
+        return f"“{plan.name}” worked"
+    if outcome is Outcome.PARTLY_FIXED and not steps_left(plan, acts):
+        return f"“{plan.name}” worked, but something else is wrong{rest}"
     undone = "; ".join(f"step {n} ({step.kind}): {end}" for n, step, end in steps_left(plan, acts))
     last = next((a.said[-1] for a in reversed(acts) if a.outcome != "done" and a.said), "")
     why = undone + (f" ({last})" if last else "")

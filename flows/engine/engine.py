@@ -109,7 +109,8 @@ def _conduct(run: Run) -> Outcome:
     for _ in range(5):
         gate = decided(partial(gate_of, run, diagnosis, read_once=run.observations == 1))  # once: clocks may be apart
         if gate.decision is Decision.REFUSE and gate.frozen and was_asked(run.run_id):
-            gate = gate.model_copy(update={"decision": Decision.ASK})  # a freeze holds a question: it takes no approval, and is asked on
+            asked = {"decision": Decision.ASK, "why": (*gate.else_asked, *gate.why)}
+            gate = gate.model_copy(update=asked)  # a freeze holds a question: it takes no approval, and is asked on
         if gate.decision is Decision.NOTHING:
             run.record.guards.extend(w for w in map(str, gate.why) if w not in run.record.guards)
             return unchanged(run, diagnosis)

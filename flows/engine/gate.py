@@ -36,13 +36,14 @@ class PastAction(Frozen):
 
 
 class Gate(Frozen):
-    """The gate's answer: `plans` are the choices left, `why` explains every limit that applied."""
+    """The gate's answer: `plans` are the choices left, `why` explains it. Of a refusal it holds what refuses, and nothing else."""
 
     decision: Decision
     plans: tuple[Plan, ...] = ()
     why: tuple[Refusal, ...] = ()
     approval_ttl_s: float = 0.0
     frozen: str = ""  # the freeze that alone refuses it
+    else_asked: tuple[Refusal, ...] = ()  # why a person would be asked, did freeze or breaker not refuse it
 
 
 def _no(code: RefusalCode, why: str) -> Refusal:
@@ -120,7 +121,7 @@ def overtaken(gate: Gate, history: tuple[PastAction, ...], read_at: datetime | N
         _no(RefusalCode.OWNER_BUSY, f"{a.owner} is locked by action run {a.going_on}") for a in history if a.going_on
     ]
     if busy:
-        return Gate(decision=Decision.REFUSE, plans=gate.plans, why=(*gate.why, *busy))
+        return Gate(decision=Decision.REFUSE, plans=gate.plans, why=tuple(busy))
     stale = read_at is not None and any((a.ended_at or a.started_at) >= read_at for a in history)
     return gate.model_copy(update={"decision": Decision.AGAIN}) if stale else gate
 

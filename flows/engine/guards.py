@@ -14,6 +14,7 @@ from runbooks.core.fleet_names import names_of
 from runbooks.core.names import slug
 from runbooks.core.policy import Policy
 from runbooks.core.refusal import RefusalCode
+from runbooks.core.times import utc_of
 from tasks.context import ActionRefused
 
 FREEZE = "gpu_runbooks_freeze"
@@ -37,14 +38,14 @@ def check_freeze() -> None:
 
     local = read_freeze_file()
     if local is not None:
-        raise ActionRefused(RefusalCode.FROZEN, f"this machine is frozen: {local}")
+        raise ActionRefused(RefusalCode.FROZEN, f"this machine is frozen: {' '.join(map(utc_of, local.split(' ', 1)))}")
     try:
         frozen = store.get_variable(FREEZE)
     except Exception as e:
         said = f"the freeze switch cannot be read, so nothing is changed ({type(e).__name__}: {e})"
         raise ActionRefused(RefusalCode.CANNOT_CHECK, said) from e
     if frozen:
-        raise ActionRefused(RefusalCode.FROZEN, f"frozen since {frozen.get('at', '?')}: {frozen.get('why', '')}")
+        raise ActionRefused(RefusalCode.FROZEN, f"frozen since {utc_of(frozen.get('at', '?'))}: {frozen.get('why', '')}")
 
 
 def check_breaker(fleet: str, machine: tuple[str, ...] = ()) -> None:
@@ -64,7 +65,7 @@ def check_breaker(fleet: str, machine: tuple[str, ...] = ()) -> None:
 
 
 def _tripped(fleet: str, what: dict[str, Any]) -> str:
-    return f"the breaker of fleet {fleet} tripped at {what.get('at', '?')}: {what.get('why', '')}"
+    return f"the breaker of fleet {fleet} tripped at {utc_of(what.get('at', '?'))}: {what.get('why', '')}"
 
 
 def _tripped_elsewhere(machine: frozenset[str]) -> dict[str, dict[str, Any]]:

@@ -8,6 +8,7 @@ from flows import store
 from flows.engine.state_table import OPEN
 from flows.engine.steps import SETTLED, read_steps
 from runbooks.core.base import Frozen
+from runbooks.core.times import utc
 
 LOOK_BACK = timedelta(days=7)  # longer than any step's time
 
@@ -23,8 +24,8 @@ class AtWork(Frozen):
     until: datetime | None  # where its process is gone: nothing of it runs after this
 
     def __str__(self) -> str:
-        end = f", ends by {self.until:%H:%M:%S} UTC" if self.until else ""
-        return f"step {self.step} ({self.kind}) on {self.owner} since {self.since:%H:%M:%S} UTC{end} ({self.act_run})"
+        end = f", ends by {utc(self.until)}" if self.until else ""
+        return f"step {self.step} ({self.kind}) on {self.owner} since {utc(self.since)}{end} ({self.act_run})"
 
 
 def in_progress(now: datetime) -> tuple[AtWork, ...]:

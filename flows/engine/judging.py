@@ -42,7 +42,8 @@ def gate_of(run: Run, diagnosis: Diagnosis, choice: str = "", read_once: bool = 
             check_breaker(run.fleet.name, tuple(m for p in places for m in p.marks))
         except ActionRefused as e:
             frozen = str(e) if e.code is RefusalCode.FROZEN else ""
-            return gate.model_copy(update={"decision": Decision.REFUSE, "why": (*gate.why, e.refusal), "frozen": frozen})
+            refused = {"decision": Decision.REFUSE, "why": (e.refusal,), "else_asked": gate.why, "frozen": frozen}
+            return gate.model_copy(update=refused)
     return gate
 
 

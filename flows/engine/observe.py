@@ -7,6 +7,7 @@ from typing import Any
 from flows.engine.interrupted import failed_because
 from flows.spec import RunbookSpec
 from runbooks.core.base import Frozen
+from runbooks.core.changed_limits import changed_limits
 from runbooks.core.covers import with_unused
 from runbooks.core.fleet import Fleet
 from runbooks.core.knowledge import load_runbook
@@ -114,6 +115,7 @@ def report_of(
             diagnosis=diagnosis,
             evidence=_clean(evidence) or {},
             limits=dict(context.limits),
+            changed_limits=changed_limits(context.fleet, spec.slug),
             **given,
         )
     )

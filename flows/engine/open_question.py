@@ -8,7 +8,7 @@ from flows import store
 from flows.engine.approval import EXPIRES, asked_plans, question_key
 from runbooks.core.plan import Plan
 from runbooks.core.show import Markdown, kept
-from runbooks.core.waiting import read_time
+from runbooks.core.times import read_time
 
 
 @dataclass(frozen=True)

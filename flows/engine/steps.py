@@ -23,6 +23,7 @@ from prefect.client.schemas.objects import FlowRun, FlowRunInput
 from flows import store
 from runbooks.core.base import Frozen
 from runbooks.core.refusal import RefusalCode
+from runbooks.core.times import utc
 from tasks.context import ActionRefused
 from tasks.installation import state_folder
 from tasks.this_machine import this_process
@@ -195,8 +196,8 @@ def unfinished(run: FlowRun, now: datetime) -> str:
         return ""
     at_work = [s for s in read_steps(run.id) if s.open_at(now)]
     return "; ".join(
-        f"step {s.i + 1} ({s.kind}) started at {s.begun_at:%H:%M:%S} UTC, its end was not seen, "
-        f"and it may run until {s.until:%H:%M:%S} UTC"
+        f"step {s.i + 1} ({s.kind}) started at {utc(s.begun_at)}, its end was not seen, "
+        f"and it may run until {utc(s.until)}"
         for s in at_work
     )
 

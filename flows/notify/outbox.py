@@ -16,6 +16,7 @@ from flows import store
 from flows.notify.notify_file import load_notifications
 from runbooks.core.alike import many_alike
 from runbooks.core.base import Frozen
+from runbooks.core.times import utc
 from runbooks.notify.config import Notifications
 from runbooks.notify.message import Message, grouped
 
@@ -87,7 +88,7 @@ def _prepare(message: Message, config: Notifications, now: datetime) -> tuple[di
     tags = (f"incident:{message.incident}", _alike(message))
     fresh = last is not None and now - last[0].at < timedelta(seconds=config.repeat_s)
     if last and fresh and last[0].signature == message.signature:
-        why = f"already reported at {last[0].at:%H:%M:%S} UTC about run {last[0].run}"
+        why = f"already reported at {utc(last[0].at)} about run {last[0].run}"
         return labels_of(message, Delivery(of=message.stamp, done=True, why=why)), (*tags, *_many(message))
     return labels_of(message, Delivery(of=message.stamp, channels=refs(last))), (*tags, DUE, *_many(message))
 

@@ -41,6 +41,7 @@ MOST_RUNS = 200  # newest runs that are looked through; older verdicts come from
 FLEETS = "fleet-"  # how the keys of the fleets' pages begin
 SWEEPS = ("nightly", "sweep")
 KEPT = "nodes-of-"  # how the keys begin under which a page's nodes are kept, and when it has to be written anew
+REHEARSED = "rehearsal-over"  # tag of runs about a machine that the lab made and took away
 
 
 def board_key(fleet: str) -> str:
@@ -158,7 +159,7 @@ def _runs(now: datetime) -> list[FlowRun]:
     """The newest runs, and every one that waits, however old."""
     recent = store.find_runs([store.RUNBOOK_TAG], limit=MOST_RUNS, since=now - LOOK_BACK)
     waiting = store.find_runs([store.RUNBOOK_TAG], [StateType.PAUSED], limit=MOST_RUNS)
-    return list({r.id: r for r in (*recent, *waiting)}.values())
+    return list({r.id: r for r in (*recent, *waiting) if REHEARSED not in r.tags}.values())
 
 
 def _waits(run: FlowRun) -> bool:

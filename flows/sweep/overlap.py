@@ -11,6 +11,7 @@ from prefect.client.schemas.objects import FlowRun, StateType
 
 from flows import store
 from flows.clock import server_now
+from runbooks.core.times import utc
 from tasks.this_machine import Owner, is_gone
 
 LATE = {"nightly": timedelta(hours=3), "sweep": timedelta(minutes=4)}
@@ -21,7 +22,7 @@ def why_skip(run_id: str, kind: str) -> str:
     mine = store.read_run(run_id)
     due = mine.expected_start_time
     if mine.auto_scheduled and due is not None and server_now() - due > LATE[kind]:
-        return f"due at {due:%Y-%m-%d %H:%M} UTC, but a worker took it only now; a missed {kind} is not repeated"
+        return f"due at {utc(due)}, but a worker took it only now; a missed {kind} is not repeated"
     running = store.find_runs([store.RUNBOOK_TAG, f"runbook:{kind}"], [StateType.RUNNING], limit=50)
     first = min((r for r in running if r.id == mine.id or (_same(r, mine) and not _dead(r))), key=_order, default=mine)
     if first.id == mine.id or _order(mine) < _order(first):

@@ -17,7 +17,7 @@ from runbooks.container.plans import plans_for
 from runbooks.container.ray_level import blocked_by_head
 from runbooks.container.warnings import besides, must_not
 from runbooks.container.words import Limits as Limits
-from runbooks.container.words import cause, deaths, known
+from runbooks.container.words import cause, clock, deaths, known
 from runbooks.core.judgment import Judgment, state_of, tier
 from runbooks.core.reading import Absent, Unknown
 from runbooks.core.rules import by_the_rules
@@ -108,7 +108,7 @@ def _missing(e: Evidence, limits: Limits) -> Diagnosis:
     if e.wanted is None and not gone:
         proof = e.container.proof if isinstance(e.container, Absent) else ""
         return Diagnosis(state=State.NOT_APPLICABLE, headline=f"no container {e.name} on {e.node}: {proof}")
-    words = f"it was removed at {gone[-1].at:%H:%M:%S UTC}" if gone else "no record of its removal is left"
+    words = f"it was removed at {clock(gone[-1].at)}" if gone else "no record of its removal is left"
     found = (
         cause(
             "container-missing",

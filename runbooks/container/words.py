@@ -8,6 +8,7 @@ from runbooks.container.evidence import ContainerFacts, EngineEvent, Evidence
 from runbooks.core.base import Amount, Count, Frozen, Size
 from runbooks.core.host_facts import HostFacts
 from runbooks.core.reading import Absent, Known, Unknown
+from runbooks.core.times import utc
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.triage.closing import closing_error
 from runbooks.triage.text import error_lines
@@ -70,7 +71,7 @@ def cause(slug: str, certainty: Certainty, subject: str, *evidence: str, decides
 
 def clock(at: datetime | None) -> str:
     """A time as text, to the second."""
-    return at.strftime("%Y-%m-%d %H:%M:%S UTC") if at else "an unknown time"
+    return utc(at) if at else "an unknown time"
 
 
 def span(seconds: float) -> str:

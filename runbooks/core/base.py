@@ -1,9 +1,9 @@
 """The frozen pydantic base of everything that passes between rooms, and the numbers that a file may give."""
 
 import re
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr
 
 from runbooks.core.clean import one_line
 
@@ -36,3 +36,20 @@ class Frozen(BaseModel):
     """Immutable, compared by value, and strict about names: an unknown field is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=False)
+
+
+class FromFile(Frozen):
+    """The whole of a configuration file, which knows where it was read."""
+
+    _file: str = PrivateAttr("")
+
+    @property
+    def file(self) -> str:
+        """The file's path; "" where there is none."""
+        return self._file
+
+    def read_from(self, path: str) -> Self:
+        """The same, read from the file `path`."""
+        found = self.model_copy()
+        found._file = path
+        return found

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from runbooks.core.base import Frozen
 from runbooks.core.outcome import Outcome
 from runbooks.core.show import Markdown, joined, link, markdown, md
+from runbooks.core.times import utc
 
 MOST_ROWS = 1000  # a page that a browser still shows; the worst rows come first
 MOST_WRONG = 200
@@ -37,7 +38,7 @@ class Verdict(Frozen):
         if now < self.ends:
             return self
         outcome = Outcome.CANNOT_TELL if self.outcome.exit_code == 0 else self.outcome
-        was = f"not read since {_at(self.at)}; then {self.outcome.row.name.lower()}: {self.headline}"
+        was = f"not read since {utc(self.at)}; then {self.outcome.row.name.lower()}: {self.headline}"
         return self.model_copy(update={"outcome": outcome, "headline": was, "stale": True})
 
 
@@ -117,7 +118,7 @@ def render_board(board: Board) -> Markdown:
     """The page."""
     parts = [
         markdown("# Fleet {}", board.fleet),
-        markdown("{}. As of {} UTC.", headline(board), f"{board.at:%Y-%m-%d %H:%M:%S}"),
+        markdown("{}. As of {}.", headline(board), utc(board.at)),
         markdown("## What is wrong now"),
         _wrong(board),
         markdown("## What waits for a person"),
@@ -141,8 +142,8 @@ def _waiting(board: Board) -> Markdown:
             link(w.target or "decide", w.link),
             w.runbook,
             md(w.headline, LONGEST),
-            _at(w.since),
-            _at(w.until) if w.until else "",
+            utc(w.since),
+            utc(w.until) if w.until else "",
         )
         for w in sorted(board.waiting, key=lambda w: w.since)
     ]
@@ -182,11 +183,7 @@ def _nodes(board: Board) -> Markdown:
 def _row(v: Verdict) -> Markdown:
     report = link(v.runbook, v.link) if v.link else md(v.runbook)
     name = v.outcome.row.name.lower()
-    return markdown("| {} | {} | {} | {} | {} | {} |", v.target, name, md(v.headline, LONGEST), report, _at(v.at), _at(v.ends))
-
-
-def _at(when: datetime) -> str:
-    return f"{when:%m-%d %H:%M} UTC"
+    return markdown("| {} | {} | {} | {} | {} | {} |", v.target, name, md(v.headline, LONGEST), report, utc(v.at), utc(v.ends))
 
 
 def render_fleets(pages: Iterable[tuple[str, str, Markdown]], every: Board) -> Markdown:

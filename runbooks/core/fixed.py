@@ -41,10 +41,12 @@ def failed_proof(acts: Sequence[ActionRecord], proving: Collection[str]) -> Acti
 
 
 def ended_as(plan: Plan, acts: Sequence[ActionRecord], after: Diagnosis, gone: bool) -> Outcome:
-    """Fixed needs both: every step was done, and the fault is seen gone."""
+    """Fixed needs all three: every step was done, the fault is seen gone, and nothing else is seen to be wrong."""
     left = steps_left(plan, acts)
+    if not left and gone:
+        return Outcome.FIXED if after.state is State.HEALTHY else Outcome.PARTLY_FIXED
     if not left:
-        return Outcome.FIXED if gone else Outcome.NOT_FIXED
+        return Outcome.NOT_FIXED
     if len(left) == len(plan.steps) and all(end in ("refused", "not begun") for _, _, end in left):
         return Outcome.HEALTHY if after.state is State.HEALTHY else Outcome.REFUSED  # nothing was changed by us
     return Outcome.PARTLY_FIXED if gone else Outcome.NOT_FIXED

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field, field_validator, model_validator
 
 from runbooks.core.argv import Argv
-from runbooks.core.base import Frozen, Regex
+from runbooks.core.base import FromFile, Frozen, Regex
 from runbooks.core.checkpoints import Checkpoints
 from runbooks.core.containers_config import ManagedContainer, check_containers
 from runbooks.core.data_config import DataSet
@@ -181,7 +181,7 @@ class System(Frozen):
     timeout_s: float = Field(default=5, gt=0, le=60)
 
 
-class Fleet(Frozen):
+class Fleet(FromFile):
     """The whole fleet file."""
 
     name: str = Field(default=UNNAMED, pattern=NAME)

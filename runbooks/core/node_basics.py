@@ -8,6 +8,7 @@ from typing import NamedTuple
 from runbooks.core.base import Frozen
 from runbooks.core.node_tools import Wanted
 from runbooks.core.reading import Unknown, UnknownReason
+from runbooks.core.times import utc_of
 
 QUARANTINE = "/var/lib/gpu-runbooks/quarantine.json"  # people and schedulers look here; zombie-gpu's plan “quarantine the node” writes it
 OLDEST = (3, 6)  # of Python on a node: what the probes are written for
@@ -93,5 +94,5 @@ def quarantine(look: NodeBasics) -> str:
     except ValueError:
         found = None
     said = {k: str(v) for k, v in found.items()} if isinstance(found, dict) else {}
-    since = f" since {said['at']}" if "at" in said else ""
+    since = f" since {utc_of(said['at'])}" if "at" in said else ""
     return f"quarantined{since} by {said.get('by', 'somebody')}: {said.get('reason', 'its mark does not say why')}"

@@ -24,7 +24,7 @@ class Outcome(StrEnum):
 
     WAITING = "waiting"  # asks a person
     NOT_FIXED = "not-fixed"  # acted, and the fault is still seen: escalate
-    PARTLY_FIXED = "partly-fixed"  # the fault is seen gone, and a step of the plan was not done: a person goes on
+    PARTLY_FIXED = "partly-fixed"  # the fault is seen gone; a step was not done, or something else is wrong: a person goes on
     UNFINISHED = "unfinished"  # the process that ran it is gone; looked at again, nothing repeated
     UNHEALTHY = "sick"  # something is wrong; nothing was done (diagnose mode, or no safe plan)
     REFUSED = "refused"  # a guard said no
@@ -65,6 +65,7 @@ class OutcomeRow(NamedTuple):
     quiet: bool = False  # nobody is told unless it ends an incident
     answered: bool = True  # a fault that the run did not name is really not there
     well: bool = False  # it was judged, and nothing is wrong now
+    gone: bool = False  # what the plan was for is seen gone: the judgment after it is what counts
     with_person: bool = False  # a person has it: a watch does not try the same fault again
     wrong: bool = False  # the landing page lists it: wrong, and not fixed
 
@@ -83,10 +84,11 @@ TABLE = {
     ),
     Outcome.PARTLY_FIXED: OutcomeRow(
         "Partly fixed",
-        "PARTLY FIXED: the fault is gone, but not every step was done",
-        "PARTLY fixed: a step was not done, a person is needed",
+        "PARTLY FIXED: the fault is gone, but a step was not done or something else is wrong",
+        "PARTLY fixed: a step was not done or something else is wrong, a person is needed",
         C,
         1,
+        gone=True,
         with_person=True,
         wrong=True,
     ),
@@ -110,7 +112,7 @@ TABLE = {
     Outcome.CANCELLED: OutcomeRow(
         "Cancelled", "Cancelled before it had an answer; see below what was done", "cancelled", I, 1, state="CANCELLED"
     ),
-    Outcome.FIXED: OutcomeRow("Fixed", "Fixed and verified", "fixed and verified", I, 0, closing=True, well=True),
+    Outcome.FIXED: OutcomeRow("Fixed", "Fixed and verified", "fixed and verified", I, 0, closing=True, well=True, gone=True),
     Outcome.HEALTHY: OutcomeRow("Healthy", "Nothing is wrong", "healthy", I, 0, closing=True, quiet=True, well=True),
     Outcome.NOT_APPLICABLE: OutcomeRow(
         "Not applicable", "Does not apply here", "not applicable", I, 0, closing=True, quiet=True

@@ -1,7 +1,7 @@
 """A report to Markdown. Everything is escaped unless a helper of show.py made it."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cache
 from typing import Any
 
@@ -16,6 +16,7 @@ from runbooks.core.plan import Plan
 from runbooks.core.readings import readings
 from runbooks.core.report import Report
 from runbooks.core.show import Markdown, block, commands_block, in_html, md, own_url
+from runbooks.core.times import utc, utc_of
 from runbooks.core.verdict import Cause, Certainty, Diagnosis
 
 NOTHING = ("Nothing.",)  # what a person has to do where all is well
@@ -33,13 +34,15 @@ def render(report: Report, knowledge: Runbook | None = None) -> Markdown:
         many=how_many(report, known),
         causes=[(group, known.get(group.slug)) for group in groups_of(_shown(report.diagnosis.causes))],
         titles={slug: cause.title for slug, cause in known.items()},
-        open=not report.outcome.row.well,
-        findings=tuple(grouped_findings(_now(report))),
+        open=not report.outcome.row.well and judged_last(report) is report.diagnosis,
+        remedies={slug: cause.remedy for slug, cause in known.items()},
+        findings=tuple(grouped_findings(judged_last(report))),
         ruled_out=[(group, known.get(group.slug)) for group in groups_of(_ruled_out(report.diagnosis.causes))],
-        must_not=_must_not(report, known),
+        must_not=must_not(report, known),
         plans=_plans(report),
         readings=tuple(readings(report.evidence)),
         readings_after=tuple(readings(report.after_evidence or {})),
+        undo=[(act, way) for act in reversed(report.acts) for way in act.undo],
         undone=_undone(report),
         by_hand=_by_hand(report),
         references=_references(report, knowledge),
@@ -47,9 +50,9 @@ def render(report: Report, knowledge: Runbook | None = None) -> Markdown:
     return tidy(text)
 
 
-def _now(report: Report) -> Diagnosis:
+def judged_last(report: Report) -> Diagnosis:
     """The judgment that a person acts on: after a fix that of the healed world."""
-    return report.after if report.outcome is Outcome.FIXED and report.after else report.diagnosis
+    return report.after if report.outcome.row.gone and report.after else report.diagnosis
 
 
 def _shown(causes: Sequence[Cause]) -> list[Cause]:
@@ -67,24 +70,28 @@ def do_now(report: Report) -> tuple[str | Markdown, ...]:
         return ("Read the plan below, then decide. To allow it:", block(report.approve_command, "sh"), *said)
     if report.outcome is Outcome.NOT_FIXED:
         return ("Escalate: the first change did not help, and nothing is retried automatically.", *said)
+    if report.outcome is Outcome.PARTLY_FIXED and not _undone(report):
+        return ("What the plan was for is gone. Deal with what is still wrong: “Before and after” lists it.", *said)
     if report.outcome is Outcome.PARTLY_FIXED:
-        return ("Do the rest of the plan by hand, as shown below; nothing is retried automatically.", *said)
+        return ("Do the rest of the plan by hand, as shown under “By hand”; nothing is retried automatically.", *said)
     if report.outcome is Outcome.UNFINISHED:
-        return ("Check by hand how far it got (timeline and `what was done` below); nothing is repeated.", *said)
+        return ("Check by hand how far it got (“What was done” and “Timeline”); nothing is repeated.", *said)
     if report.outcome is Outcome.REFUSED:
-        held = tuple(f"Held back: {guard}" for guard in report.guards)
-        return (*held, *said, "Remove what held it back, or do it by hand as shown below.")
+        codes = {r.why: f" ({r.code.value})" for r in report.refusals}
+        held = tuple(f"Held back{codes.get(guard, '')}: {guard}" for guard in report.guards)
+        return (*held, *said, "Remove what held it back, or do it by hand as shown under “By hand”.")
     if report.outcome is Outcome.FIXED:
         return (report.after.do_now if report.after else ()) or NOTHING
     if said or report.outcome.exit_code == 0:
         return said or NOTHING
     if report.outcome is Outcome.CANNOT_TELL:
         return tuple(f"Find out: {u}" for u in report.diagnosis.unknowns) or ("Run it again.",)
-    return ("Read the causes below and decide; nothing else happens automatically.",)
+    return ("Read the causes and decide; nothing else happens automatically.",)
 
 
-def _must_not(report: Report, known: dict[str, CauseKnowledge]) -> tuple[str, ...]:
-    now = _now(report)
+def must_not(report: Report, known: dict[str, CauseKnowledge]) -> tuple[str, ...]:
+    """What the report forbids, each once: what its judgment says, and what its likely causes forbid."""
+    now = judged_last(report)
     own = now.must_not
     likely = [c for c in now.wrong if c.certainty is not Certainty.POSSIBLE]
     more = [line for c in likely if c.slug in known for line in known[c.slug].must_not]
@@ -99,13 +106,14 @@ def _plans(report: Report) -> tuple[Plan, ...]:
 
 def _by_hand(report: Report) -> tuple[str, ...]:
     """Commands for a person; after a fix those of the healed world: what ended a process then ends another one now."""
-    return _now(report).by_hand if report.outcome is not Outcome.FIXED or report.after else ()
+    return judged_last(report).by_hand if report.after or not report.outcome.row.gone else ()
 
 
 def _undone(report: Report) -> tuple[Plan, ...]:
     """Plans that were not carried out, to be done by hand."""
     if report.outcome is Outcome.PARTLY_FIXED and report.chosen:
-        return (part_left(report.chosen, report.acts),)
+        left = part_left(report.chosen, report.acts)
+        return (left,) if left.steps else ()
     acted = any(act.outcome == "done" for act in report.acts)
     return () if acted or report.outcome.exit_code == 0 else _plans(report)
 
@@ -125,11 +133,7 @@ def _links(urls: Sequence[str]) -> Markdown:
 
 
 def _time(at: datetime | str | None) -> str:
-    try:
-        moment = datetime.fromisoformat(at) if isinstance(at, str) else at
-    except ValueError:
-        return str(at)
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if moment else ""
+    return utc(at) if isinstance(at, datetime) else utc_of(at or "")
 
 
 def _duration(seconds: float) -> str:

@@ -32,6 +32,14 @@ class Permission(Frozen):
     said: str = ""  # reason given
 
 
+class Undo(Frozen):
+    """How one step that was done is undone."""
+
+    kind: str
+    words: str
+    commands: tuple[str, ...] = ()  # for the step's owner, in order; none where the words say all
+
+
 class ActionRecord(Frozen):
     """One action run: what was done on one owner."""
 
@@ -44,7 +52,22 @@ class ActionRecord(Frozen):
     outcome: str  # done | refused | failed | unfinished | not-started
     steps: tuple[str, ...] = ()  # how each of its steps ended, in order: done | refused | failed | not begun
     said: tuple[str, ...] = ()
+    undo: tuple[Undo, ...] = ()  # of each step that was done, the last one first
     refused: Refusal | None = None  # the guard's no that ended it
+
+
+class ChangedLimit(Frozen):
+    """One limit that has not its default value."""
+
+    runbook: str
+    name: str
+    default: Any
+    now: Any
+    unit: str
+    file: str  # "": it was not read from a file
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.now} ({self.unit}; default: {self.default}), from {self.file or 'the fleet file'}"
 
 
 class Report(Frozen):
@@ -66,6 +89,7 @@ class Report(Frozen):
     diagnosis: Diagnosis
     evidence: dict[str, Any]
     limits: dict[str, Any]
+    changed_limits: tuple[ChangedLimit, ...] = ()  # those of `limits` that the fleet file changed
     guards: tuple[str, ...] = ()  # why nothing, or not everything, was done
     refusals: tuple[Refusal, ...] = ()  # each guard's no on the way, with its code; a person may have decided after one
     chosen: Plan | None = None

@@ -3,24 +3,13 @@
 from datetime import datetime
 
 from runbooks.core.outcome import Outcome
+from runbooks.core.times import utc
 
 
 def waits_words(since: datetime | None, until: datetime | None) -> str:
     """Two sentences; `until`: after it no answer counts."""
-    asked = f"Asked at {_time(since)}. " if since else ""
+    asked = f"Asked at {utc(since)}. " if since else ""
     if until is None:
         return f"{asked}It waits until someone answers."
     ends = f"the run ends as “{Outcome.EXPIRED.row.name}” and changes nothing"
-    return f"{asked}Without an answer by {_time(until)}, {ends}."
-
-
-def read_time(text: str) -> datetime | None:
-    """The time behind a stored ISO text; None where there is none."""
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        return None
-
-
-def _time(at: datetime) -> str:
-    return f"{at:%Y-%m-%d %H:%M} UTC"
+    return f"{asked}Without an answer by {utc(until)}, {ends}."

@@ -5,6 +5,7 @@ from functools import partial
 from runbooks.core.distinct import capital, names_of
 from runbooks.core.gpu_set import Gpu
 from runbooks.core.judgment import remedy, tier
+from runbooks.core.program import program
 from runbooks.core.reading import Known
 from runbooks.core.rules import book as book_of
 from runbooks.core.unread import missing
@@ -71,7 +72,7 @@ def idle_shares(view: GpuView, g: Gpu) -> tuple[str, ...]:
 
 def _who(view: GpuView, pid: int) -> str:
     p = view.processes.get(pid)
-    name = (p.job or p.command[:40]) if p else ""
+    name = (p.job or program(p.command)) if p else ""
     return f"pid {pid} ({name})" if name else f"pid {pid}"
 
 

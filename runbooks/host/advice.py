@@ -4,6 +4,7 @@ from collections.abc import Callable
 from shlex import quote
 from typing import NamedTuple
 
+from runbooks.core.program import brief
 from runbooks.host.evidence import DiskFault, Gauge, Name
 
 
@@ -79,14 +80,9 @@ def _more(g: Gauge) -> int:
 
 def steps(slug: str, g: Gauge) -> tuple[str, ...]:
     """All three, one after the other, each under a line that says what it is."""
-    who, by_hand = short(g.subject), AGAINST[slug](g)
+    who, by_hand = brief(g.subject), AGAINST[slug](g)
     return (f"# {who}: who uses it up", by_hand.look, f"# {who}: room, once that is understood", by_hand.change,
             f"# {who}: proof afterwards", by_hand.proof)  # fmt: skip
-
-
-def short(subject: str) -> str:
-    """A process without its command line."""
-    return subject.partition(" (")[0]
 
 
 def for_disk(slug: str, f: DiskFault) -> tuple[str, ...]:

@@ -6,11 +6,13 @@ from functools import partial
 
 from runbooks.core.base import Frozen
 from runbooks.core.judgment import diagnosis, findings, ordered, state_of
+from runbooks.core.program import brief
 from runbooks.core.reading import Absent, Known, Unknown
 from runbooks.core.reading_words import label
 from runbooks.core.rules import book as book_of
 from runbooks.core.rules import by_the_rules
 from runbooks.core.sizes import size
+from runbooks.core.times import utc
 from runbooks.core.unread import missing
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding
 from runbooks.host import advice
@@ -105,7 +107,7 @@ def _refused(g: Gauge, before: datetime | None) -> str:
     """How often the kernel said no, and when."""
     if g.refused_before is None or before is None:
         return f"the kernel refused {g.refused} times since that group exists, at a time that is not known"
-    at, new = f"{before:%Y-%m-%d %H:%M} UTC", g.refused - g.refused_before
+    at, new = utc(before), g.refused - g.refused_before
     if not new:
         return f"the kernel refused {g.refused} times, all before {at}: that is old"
     return f"the kernel refused {new} times since {at}" + (f", and {g.refused_before} times before" if g.refused_before else "")
@@ -195,16 +197,22 @@ def _unknowns(evidence: Evidence) -> tuple[str, ...]:
     return (*absent, *(f"{u.what}: {Unknown(reason=u.reason, detail=u.detail).why}" for u in evidence.unread))
 
 
+def _in_short(cause: Cause) -> str:
+    """The numbers that say so; what sets the limit and the whole command line stand below."""
+    said, percent, _ = cause.evidence[0].replace(cause.subject, brief(cause.subject), 1).partition(" %)")
+    return said + percent
+
+
 def _headline(evidence: Evidence, causes: tuple[Cause, ...], unknowns: tuple[str, ...]) -> str:
     if causes:
         more = f" (and {len(causes) - 1} more)" if len(causes) > 1 else ""
         near = "" if causes[0].certainty in WHO else "Perhaps: "
-        return f"{near}{book().causes[causes[0].slug].title}: {causes[0].evidence[0]}{more}"
+        return f"{near}{book().causes[causes[0].slug].title}: {_in_short(causes[0])}{more}"
     if unknowns and not any(isinstance(getattr(evidence, name), Known) for name in Evidence.model_fields):
         return f"Nothing of {evidence.node} was read: {unknowns[0]}"
     if unknowns:
         return f"{len(unknowns)} readings are missing; nothing else of {evidence.node} is near a limit"
     read = [g for name in OF if isinstance(r := getattr(evidence, name), Known) for g in r.value if g.limit]
     most = max(read, key=_share, default=None)
-    top = f"; nearest: {advice.short(most.subject)}, {most.in_words}" if most else ""
+    top = f"; nearest: {brief(most.subject)}, {most.in_words}" if most else ""
     return f"Nothing of {evidence.node} is near a limit ({len(read)} limits read{top})"

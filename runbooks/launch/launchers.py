@@ -1,9 +1,10 @@
 """Judges who has the launch's port: a stranger, an earlier start of the launch itself, or one of several launchers of its own."""
 
-from datetime import UTC, datetime
 
 from runbooks.core.launch_config import Launch
+from runbooks.core.program import program
 from runbooks.core.reading import Known
+from runbooks.core.times import utc
 from runbooks.core.verdict import Cause
 from runbooks.launch.causes import failed
 from runbooks.launch.evidence import Evidence, Launcher, LaunchNodeFacts
@@ -39,7 +40,7 @@ def port_causes(node: LaunchNodeFacts, launch: Launch, evidence: Evidence) -> li
     if holder is None:
         return [failed("port-taken", node.node, f"port {launch.port} is held by {_holders(node)}")]
     who = f"pid {holder.pid}, a launcher of this launch ({holder.launch.script})"
-    words = f"port {launch.port} is held by {who}, since {_at(holder.started_s)}"
+    words = f"port {launch.port} is held by {who}, since {utc(holder.started_s)}"
     several = [x for x in mine if x is not holder and x.slurm_job == holder.slurm_job]
     tasks = _tasks(holder)
     if holder.launch.per_node != "1" and (tasks > 1 or several):
@@ -69,12 +70,8 @@ def _tasks(launcher: Launcher) -> int:
     return max((int(n) for n in numbers if n.isdecimal()), default=0)
 
 
-def _at(unix: float) -> str:
-    return f"{datetime.fromtimestamp(unix, UTC):%Y-%m-%d %H:%M:%S} UTC"
-
-
 def _holders(node: LaunchNodeFacts) -> str:
-    known = {h.pid: f"pid {h.pid} ({h.command}, since {_at(h.started_s)})" for h in node.holders}
+    known = {h.pid: f"pid {h.pid} ({program(h.command)}, since {utc(h.started_s)})" for h in node.holders}
     words = ", ".join(known.get(p, f"pid {p}") for p in node.port_holders)
     return words or "a process that this user may not see"
 

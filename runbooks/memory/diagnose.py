@@ -8,6 +8,7 @@ from runbooks.core.reading import Known, Unknown
 from runbooks.core.rules import book as book_of
 from runbooks.core.rules import by_the_rules
 from runbooks.core.sizes import size
+from runbooks.core.times import utc
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding
 from runbooks.memory import advice, window
 from runbooks.memory.device import device_causes, snapshot_causes
@@ -92,7 +93,7 @@ def _headline(evidence: Evidence, causes: tuple[Cause, ...], open_: tuple[str, .
 
 def _well(evidence: Evidence) -> str:
     """What was seen of a machine that is well, as far as it was read."""
-    said = [f"nothing was killed for memory since {evidence.since:%Y-%m-%d %H:%M} UTC"] if evidence.since else []
+    said = [f"nothing was killed for memory since {utc(evidence.since)}"] if evidence.since else []
     if isinstance(evidence.host, Known):
         said.append(f"{size(evidence.host.value.available)} of {size(evidence.host.value.total)} are available")
     read = not isinstance(evidence.killed, Unknown) and evidence.since

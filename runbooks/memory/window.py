@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from runbooks.core.reading import Known
 from runbooks.core.sizes import size
+from runbooks.core.times import utc
 from runbooks.core.verdict import Finding
 from runbooks.memory.evidence import Evidence
 from runbooks.memory.parsers.kernel_ooms import HostOom
@@ -76,7 +77,7 @@ def span(seconds: float) -> str:
 
 def kill_words(kill: HostOom) -> str:
     """A kill with its time."""
-    when = f"{kill.at:%Y-%m-%d %H:%M:%S} UTC: " if kill.at else ""
+    when = f"{utc(kill.at)}: " if kill.at else ""
     return f"{when}the kernel killed pid {kill.pid} ({kill.name}), which held {size(kill.rss)}"
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from runbooks.core.show import Chat, chat, chat_link, chat_text, joined
+from runbooks.core.times import utc
 from runbooks.core.waiting import waits_words
 from runbooks.notify.message import Message, PlanChoice
 
@@ -63,4 +64,4 @@ def _part(title: str, lines: Sequence[str]) -> list[Chat]:
 
 
 def _time(at: datetime) -> str:
-    return f"{at:%Y-%m-%d %H:%M %Z}".strip()
+    return utc(at)

@@ -1,7 +1,8 @@
 """Judges who holds the port that a run needs."""
 
-from datetime import UTC, datetime
 
+from runbooks.core.program import program
+from runbooks.core.times import utc
 from runbooks.core.verdict import Cause
 from runbooks.parsers.address import address_of
 from runbooks.rendezvous.causes import benign, confirmed, likely
@@ -57,8 +58,8 @@ def named(port: Port) -> list[str]:
     words = []
     for pid in port.listeners:
         h = by_pid.get(pid)
-        since = f"{datetime.fromtimestamp(h.started_s, UTC):%Y-%m-%d %H:%M:%S} UTC" if h else ""
-        words.append(f"pid {pid}" + (f" ({h.command}, since {since})" if h else ""))
+        since = utc(h.started_s) if h else ""
+        words.append(f"pid {pid}" + (f" ({program(h.command)}, since {since})" if h else ""))
     return words
 
 

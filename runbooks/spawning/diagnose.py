@@ -6,6 +6,7 @@ from itertools import takewhile
 from runbooks.core.judgment import LIKELY, SURE, credible, findings, state_of, tier
 from runbooks.core.reading import Absent, Known
 from runbooks.core.rules import by_the_rules
+from runbooks.core.times import utc
 from runbooks.core.unexplained import HISTORY, not_used
 from runbooks.core.unread import missing
 from runbooks.core.verdict import Diagnosis, Finding, State
@@ -143,7 +144,7 @@ def _also(v: SpawningView) -> tuple[str, ...]:
     out = []
     if any(c.slug == "image-pulling" for c in v.causes) and not any(tier(c) < 2 and not is_of_others(v, c) for c in v.causes):
         more = f"--option wait={max(60, round((v.until - v.e.taken_at).total_seconds()))}"
-        out.append(f"wait until {v.until:%H:%M:%S} UTC, then run this again; or let it wait for you: {more}")
+        out.append(f"wait until {utc(v.until)}, then run this again; or let it wait for you: {more}")
     if v.causes and common_cause(v).startswith(tuple("0123456789")):
         out.append(common_cause(v))
     return tuple(out)

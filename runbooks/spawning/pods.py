@@ -2,6 +2,7 @@
 
 from runbooks.core.judgment import LIKELY, POSSIBLE, SURE
 from runbooks.core.reading import Unknown, UnknownReason
+from runbooks.core.times import utc
 from runbooks.core.verdict import Certainty
 from runbooks.parsers.runpod import LogEvent, Phase, Pod, Runtime, StoppedBy, last_phase, read_log_line
 from runbooks.spawning.around import CLOCKS_S, refused, unnamed
@@ -210,7 +211,7 @@ def _pulling(v: SpawningView, pod: Pod) -> None:
             "image-pulling",
             SURE if lines else POSSIBLE if unread and v.waits_s > v.limits.spawning_s else LIKELY,
             *said,
-            f"wait until {v.until:%H:%M:%S} UTC",
+            f"wait until {utc(v.until)}",
             about=f"pod {pod.id}",
             innocent=True,
         )

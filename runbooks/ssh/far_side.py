@@ -1,8 +1,8 @@
 """Judges the far side once a key was refused: which of the server's reasons it was, in sshd's own order."""
 
-from datetime import UTC, datetime
 
 from runbooks.core.judgment import LIKELY, POSSIBLE, SURE
+from runbooks.core.times import utc
 from runbooks.parsers.ssh_text import SshdMessage, ban_s, spoken
 from runbooks.ssh.behind_key import unexplained
 from runbooks.ssh.evidence import Auth, AuthorizedKey, FarSide, KeysFile, PathEntry, Stage, Tcp, Wire
@@ -223,7 +223,7 @@ def _not_offered(v: SshView, w: Wire) -> bool:
 
 def _history(far: FarSide, read: list[KeysFile], w: Wire) -> list[str]:
     """When the file was last written, and that the key was let in before: somebody took it out."""
-    words = [f"{f.path} was last written {datetime.fromtimestamp(f.entry.written_s, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    words = [f"{f.path} was last written {utc(f.entry.written_s)}"
              for f in read if f.entry and f.entry.written_s is not None]  # fmt: skip
     before = [a for a in far.accepted if a.fingerprint in w.offered]
     return words + ([f"this key was let in before: {before[-1].line}"] if before else [])

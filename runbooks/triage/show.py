@@ -1,10 +1,11 @@
 """Turns what was seen into what is said: lines cut, cleaned and with secrets replaced."""
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 
 from runbooks.core.clean import one_line
 from runbooks.core.distinct import prohibitions
-from runbooks.core.knowledge import Role
+from runbooks.core.knowledge import CauseKnowledge, Role
 from runbooks.core.verdict import Certainty
 from runbooks.triage.advice import mild
 from runbooks.triage.load import Rule
@@ -20,6 +21,13 @@ def few(lines: tuple[Line, ...]) -> tuple[Line, ...]:
     return lines if len(lines) <= SHOWN else (*lines[: SHOWN - 1], lines[-1])
 
 
+def checks_first(cause: CauseKnowledge, read: Iterable[str]) -> tuple[str, ...]:
+    """What decides the cause; last what one of the lines that were `read` says in the same words."""
+    lines = tuple(read)
+    said = [s.pattern for s in cause.signatures if s.pattern and any(re.search(s.pattern, line) for line in lines)]
+    return tuple(sorted(cause.decided_by, key=lambda words: any(re.search(pattern, words) for pattern in said)))
+
+
 class Shower:
     """Turns what was seen into what is said, secrets replaced."""
 
@@ -33,6 +41,7 @@ class Shower:
         cause = known.cause
         rooted = rooted and not cause.undecided
         remedy, held_back = mild(cause.remedy)
+        evidence, confirmed_by = self.lines(by_role[Role.ROOT] or by_role[Role.FOLLOWS]), self.lines(by_role[Role.CONFIRMS])
         return CandidateCause(
             slug=known.slug,
             family=known.family,
@@ -42,9 +51,9 @@ class Shower:
             innocent=cause.innocent,
             title=cause.title,
             explanation=cause.explanation,
-            evidence=self.lines(by_role[Role.ROOT] or by_role[Role.FOLLOWS]),
-            confirmed_by=self.lines(by_role[Role.CONFIRMS]),
-            decided_by=cause.decided_by,
+            evidence=evidence,
+            confirmed_by=confirmed_by,
+            decided_by=checks_first(cause, (line.text for line in (*evidence, *confirmed_by))),
             remedy=remedy,
             held_back=held_back,
             must_not=prohibitions(cause.must_not),

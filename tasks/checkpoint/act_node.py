@@ -46,8 +46,8 @@ def tier_of(context: Context, name: str) -> Tier:
         raise ActionRefused(RefusalCode.CONFIG, str(e)) from e
 
 
-def _result(got: dict[str, Any]) -> ActionResult:
-    return ActionResult(said=tuple(str(s) for s in got["said"]))
+def _result(got: dict[str, Any], **facts: str) -> ActionResult:
+    return ActionResult(said=tuple(str(s) for s in got["said"]), facts=dict(facts))
 
 
 @takes(CopyCheckpoint)
@@ -64,8 +64,8 @@ def copy_checkpoint(a: CopyCheckpoint, context: Context) -> ActionResult:
         )
     if source.kind is TierKind.S3:
         more = store.download_ask(config, source, a)
-        return _result(act_on_node(context, a.node, ask | more | {"do": "download"}, timeout))
-    return _result(act_on_node(context, a.node, ask | {"do": "copy"}, timeout))
+        return _result(act_on_node(context, a.node, ask | more | {"do": "download"}, timeout), copy=f"{target.path}/{a.name}")
+    return _result(act_on_node(context, a.node, ask | {"do": "copy"}, timeout), copy=f"{target.path}/{a.name}")
 
 
 @takes(RepointLatest)
@@ -85,7 +85,7 @@ def repoint_latest(a: RepointLatest, context: Context) -> ActionResult:
 def quarantine_checkpoint(a: QuarantineCheckpoint, context: Context) -> ActionResult:
     """Rename a proven-bad checkpoint aside on its node; nothing is deleted or replaced."""
     tier = tier_of(context, a.tier)
-    return _result(act_on_node(context, a.node, {**a.plain(), "do": "quarantine", "root": tier.path}))
+    return _result(act_on_node(context, a.node, {**a.plain(), "do": "quarantine", "root": tier.path}), root=tier.path)
 
 
 @takes(PruneCheckpoints)
@@ -142,7 +142,7 @@ def _identities(context: Context, config: Checkpoints, tier: Tier, node: str) ->
 def put_back_checkpoint(a: InterruptedDeletion, context: Context) -> ActionResult:
     """Give a checkpoint its name back whose deletion was broken off before it began; nothing is replaced."""
     tier = tier_of(context, a.tier)
-    return _result(act_on_node(context, a.node, {**a.plain(), "do": "put-back", "root": tier.path}))
+    return _result(act_on_node(context, a.node, {**a.plain(), "do": "put-back", "root": tier.path}), root=tier.path)
 
 
 @takes(InterruptedDeletion)

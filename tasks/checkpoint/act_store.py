@@ -84,7 +84,8 @@ def upload(
     _verify(tier, config, s3, a, note)
     if folder or note.uploads:
         note.drop()
-    return ActionResult(said=(f"{a.name} lies at {s3.where.rstrip('/')}/{a.name}, read back and checked",))
+    copy = f"{s3.where.rstrip('/')}/{a.name}"
+    return ActionResult(said=(f"{a.name} lies at {copy}, read back and checked",), facts={"copy": copy})
 
 
 def _lying(s3: S3Tier, config: Checkpoints, tier: Tier, name: str, note: Note) -> dict[str, Object]:

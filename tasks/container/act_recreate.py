@@ -32,7 +32,7 @@ def recreate_container(args: RecreateContainer, context: Context) -> ActionResul
             f"the old one is kept as {args.kept}, restart policy no"]  # fmt: skip
     said += _compared(context, got["differences"])
     said += ran_inside(context, got["ran"]) + ([UNSEEN] if args.running else [])
-    return ActionResult(said=(*said, *wait_joined(context, it, before)))
+    return ActionResult(said=(*said, *wait_joined(context, it, before)), facts={"new_id": str(got["id"])})
 
 
 @takes(RecreateContainer)

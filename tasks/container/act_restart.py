@@ -5,6 +5,8 @@ import re
 import shlex
 from typing import Any
 
+from runbooks.container.parsers.docker import parse_time
+from runbooks.container.words import clock
 from runbooks.core.args.containers import RestartContainer
 from runbooks.core.reading import UnknownReason
 from runbooks.core.refusal import RefusalCode
@@ -59,11 +61,10 @@ def restart_container(args: RestartContainer, context: Context) -> ActionResult:
     after = _inspect(context, engine, box)
     name = str(after.get("Name", "")).lstrip("/")
     began = (before["State"]["StartedAt"], after["State"]["StartedAt"])
+    then, now = (clock(parse_time(text)) for text in began)
     if not after["State"]["Running"] or began[0] == began[1]:
-        raise TransportError(
-            UnknownReason.FAILED, f"container {name} is {after['State']['Status']} since {began[1]}", shown
-        )
-    return ActionResult(said=(f"container {name} ({box[:12]}) was started at {began[1]}, before that at {began[0]}", UNSEEN))
+        raise TransportError(UnknownReason.FAILED, f"container {name} is {after['State']['Status']} since {now}", shown)
+    return ActionResult(said=(f"container {name} ({box[:12]}) was started at {now}, before that at {then}", UNSEEN))
 
 
 def _nobody_at_work(context: Context, args: RestartContainer) -> None:

@@ -1,5 +1,7 @@
 """Starts a container that has ended, as it is, and runs in it what the fleet file says."""
 
+from runbooks.container.parsers.docker import parse_time
+from runbooks.container.words import clock
 from runbooks.core.args.containers import StartContainer
 from tasks.arguments import takes
 from tasks.clients.ray_join import ids_at, ray_container, wait_joined
@@ -18,5 +20,6 @@ def start_container(args: StartContainer, context: Context) -> ActionResult:
     it = ray_container(context, args.name)
     before = ids_at(context, it)
     got = change(context, context.host, "start_container", args.plain(), 90 + inside_s(args))
-    said = f"container {args.name} ({args.id[:12]}) was started at {got['started']}, before that at {got['before']}"
+    now, before_that = (clock(parse_time(str(got[name]))) for name in ("started", "before"))
+    said = f"container {args.name} ({args.id[:12]}) was started at {now}, before that at {before_that}"
     return ActionResult(said=(said, *ran_inside(context, got["ran"]), *wait_joined(context, it, before)))

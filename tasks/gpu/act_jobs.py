@@ -40,7 +40,9 @@ def restart_job(args: RestartJob, context: Context) -> ActionResult:
     if got["exit"] == 0:
         more = []  # its start command ended, and who started what is left can't be told
     now = f"processes of {job.name} now: {running or 'none seen yet'}"
-    return ActionResult(said=(f"job {job.name}: {said}", now, *more))
+    known = got["exit"] is None and got["start_ticks"] is not None  # else what was started is not the job's own process
+    started = {name: got[name] for name in ("pid", "start_ticks", "boot_id")} if known else {}
+    return ActionResult(said=(f"job {job.name}: {said}", now, *more), facts=started)
 
 
 def _job(context: Context, name: str) -> Job:

@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from runbooks.core.reading import Absent, Known, Reading, Unknown, UnknownReason
+from runbooks.core.times import utc
 from runbooks.memory.evidence import Evidence, HostMemory, MemoryGroup
 from runbooks.memory.parsers.kernel_ooms import WANTED, HostOom, parse_host_ooms
 from tasks.context import Context
@@ -37,7 +38,7 @@ def read_kills(context: Context, host: HostMemory | None) -> tuple[Kills, dateti
     found = parse_host_ooms(got["lines"], zero)
     if not found and begins is not None and begins >= AT_BOOT_S and context.since and log_from and log_from > context.since:
         no = Unknown(reason=UnknownReason.FAILED,
-            detail=f"the kernel log begins at {log_from:%Y-%m-%d %H:%M} UTC: what came before is lost",
+            detail=f"the kernel log begins at {utc(log_from)}: what came before is lost",
                      source=source(context, COMMAND))  # fmt: skip
         return _counted(context, host) or _with_count(no, host), log_from
     if not found:
@@ -56,7 +57,7 @@ def _counted(context: Context, host: HostMemory | None) -> Absent | None:
     then = before.host.value if before and isinstance(before.host, Known) else None
     if before is None or then is None or not host.boot or then.boot != host.boot or then.kills != host.kills:
         return None
-    proof = f"the kernel killed nothing for memory since {before.taken_at:%Y-%m-%d %H:%M} UTC: its own count is {host.kills} still"
+    proof = f"the kernel killed nothing for memory since {utc(before.taken_at)}: its own count is {host.kills} still"
     return Absent(proof=proof, source=source(context, COUNTER))
 
 

@@ -49,7 +49,7 @@ def delete_run_keys(args: DeleteRunKeys, context: Context) -> ActionResult:
     said = (f"saved {len(now.keys)} keys to {path} (on {gethostname()})", *said, *_others(before, host, place, now))
     if stopped:
         raise ActionUnfinished("; ".join((stopped, *said, f"put back with: gpu-runbooks restore {path}")))
-    return ActionResult(said=said)
+    return ActionResult(said=said, facts={"file": str(path)})
 
 
 def _place(name: str, context: Context, endpoint: str | None = None) -> tuple[Rendezvous, Host]:

@@ -6,6 +6,7 @@ from runbooks.core.args.workers import EndPod, StartWorker
 from runbooks.core.orchestrator_config import Orchestrator
 from runbooks.core.reading import UnknownReason
 from runbooks.core.refusal import RefusalCode
+from runbooks.core.times import utc
 from runbooks.parsers.runpod import Pod
 from runbooks.parsers.worker_rows import TaskRow
 from runbooks.spawning.words import is_plain
@@ -119,7 +120,7 @@ def _silent(context: Context, config: Orchestrator, worker: str) -> None:
         raise ActionRefused(RefusalCode.CANNOT_CHECK, f"the worker's row could not be read again: {e}") from None
     limit = float(context.limits["heartbeat_s"])
     if row is not None and row.heartbeat is not None and (context.now() - row.heartbeat).total_seconds() <= limit:
-        raise ActionRefused(RefusalCode.IN_USE, f"worker {worker} reports: its last heartbeat was at {row.heartbeat:%H:%M:%S} UTC")
+        raise ActionRefused(RefusalCode.IN_USE, f"worker {worker} reports: its last heartbeat was at {utc(row.heartbeat)}")
 
 
 def _left(client: RunPodClient, pod_id: str) -> str:
@@ -171,4 +172,5 @@ def _start(a: StartWorker, context: Context, vouched: bool) -> ActionResult:
     if context.log_in:
         context.log_in.changed(context)
     more = [f"pid {pid} was started by somebody else in the same moment: two workers run" for pid in got["others"]]
-    return ActionResult(said=(f"worker {a.worker} started in pod {pod.id}: pid {got['pid']}; output in {out}", *more))
+    said = f"worker {a.worker} started in pod {pod.id}: pid {got['pid']}; output in {out}"
+    return ActionResult(said=(said, *more), facts={"pid": int(got["pid"])})

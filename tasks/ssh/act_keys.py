@@ -46,7 +46,7 @@ def normalise_key(args: NormaliseKey, context: Context) -> ActionResult:
 
     aside = exchange(path, clean, came_out, Path(args.aside))
     memory_of(context).changed()
-    return ActionResult(said=(f"{path}: {done}, mode 600", f"the file as it was: {aside}"))
+    return ActionResult(said=(f"{path}: {done}, mode 600", f"the file as it was: {aside}"), facts={"aside": str(aside)})
 
 
 @takes(NormaliseSecret)
@@ -133,7 +133,7 @@ def remove_known_host(args: RemoveKnownHost, context: Context) -> ActionResult:
         raise ActionRefused(RefusalCode.CONFIG, f"the fleet file does not vouch for {args.vouched}")
     aside = comment_out(path, number, lambda line: line_hash(line) == args.hash, Path(args.aside))
     memory_of(context).changed()
-    return ActionResult(said=(f"{path}: line {number} is a comment now; the file as it was: {aside}",))
+    return ActionResult(said=(f"{path}: line {number} is a comment now; the file as it was: {aside}",), facts={"aside": str(aside)})
 
 
 def _key_part(text: str) -> str:

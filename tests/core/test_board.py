@@ -55,7 +55,7 @@ def test_page_shows_every_node_and_who_is_waited_for() -> None:
     assert rows.index("| b |") < rows.index("| a |") < rows.index("| c |")
     assert "| c | never looked at |" in rows
     assert "[b](/v2/runs/flow-run/r1)" in page
-    assert "03-04 09:06 UTC" in page
+    assert "2026-03-04 09:06:07 UTC" in page
     assert "<b>" not in page
     assert "eu\\|1" in page
     assert headline(board) == "eu|1: 3 node(s), 1 with something wrong, 1 waiting for a person, 1 never looked at"
@@ -84,12 +84,12 @@ def test_no_verdict_outlives_its_reading() -> None:
     fresh, minutes, days = board, aged(board, timedelta(minutes=11)), aged(board, COUNTS_FOR + timedelta(seconds=1))
     assert "not read" not in render_board(fresh)
     assert next_stale(fresh) == AT + timedelta(minutes=10)
-    assert "| c | cannot tell | not read since 03-04 05:06 UTC; then healthy: seen |" in render_board(minutes)
+    assert "| c | cannot tell | not read since 2026-03-04 05:06:07 UTC; then healthy: seen |" in render_board(minutes)
     assert "| a | healthy | seen |" in render_board(minutes)
     assert next_stale(minutes) == AT + COUNTS_FOR
     page = render_board(days)
     assert page.count("| a | cannot tell | not read since") == 2, "among what is wrong, and among the nodes"
-    assert "| b | something is wrong | not read since 03-04 05:06 UTC; then something is wrong: GPU 0 lost |" in page
+    assert "| b | something is wrong | not read since 2026-03-04 05:06:07 UTC; then something is wrong: GPU 0 lost |" in page
     assert "| healthy |" not in page
     assert next_stale(days) is None
     assert headline(days) == "f: 3 node(s), 1 with something wrong, 0 waiting for a person, 3 not read any more"
@@ -101,5 +101,5 @@ def test_a_verdict_that_is_too_old_is_never_green(outcome: Outcome) -> None:
     assert old.stale
     assert old.outcome.exit_code
     assert old.outcome.row.state_type != "COMPLETED"
-    assert old.headline.startswith("not read since 03-04 05:06 UTC; then ")
+    assert old.headline.startswith("not read since 2026-03-04 05:06:07 UTC; then ")
     assert verdict("a", outcome).as_of(AT + COUNTS_FOR - timedelta(seconds=1)) == verdict("a", outcome)

@@ -124,7 +124,7 @@ def test_the_form_says_first_what_decides() -> None:
     risks = {"terminate-processes": "disruptive"}
     form = approval_text("Zombie GPU", "node-a", DIAGNOSIS, DIAGNOSIS.plans, ("approve mode",), risks, times=times)
     assert form.startswith("**Resume with nothing chosen rejects.**")
-    assert "Asked at 2026-11-28 23:50 UTC. Without an answer by 2026-11-29 03:50 UTC, the run ends as “Not decided”" in form
+    assert "Asked at 2026-11-28 23:50:00 UTC. Without an answer by 2026-11-29 03:50:00 UTC, the run ends as “Not decided”" in form
     order = ("## Zombie GPU", "**GPU 0 is held", "**Asked because:**", "### Choice 1", "**Step 1:** terminate-processes on node-a")
     places = [form.index(x) for x in (*order, "(risk: disruptive)", "**Effect:**", "**Lost:**", "kill -CONT 4242\nkill -TERM 4242")]
     places += [form.index(x) for x in ("**Do not:**", FOLD, "**Waiting costs:**", "state T in all 12 looks")]

@@ -129,6 +129,22 @@ def test_published_schema_is_that_of_the_code() -> None:
 RESTART = arguments_of("restart-job")
 
 
+def test_a_fix_that_leaves_something_likely_says_so_with_its_remedy() -> None:
+    """Not green, not exit code 0; nothing of what is gone is asked for."""
+    cause = Cause(slug="stopped-process", certainty=Certainty.LIKELY, subject="pid 977 on GPU 1", evidence=("state T once",))
+    after = Diagnosis(state=State.UNHEALTHY, headline="GPU 1 is likely held", causes=(cause,))
+    done = fixed()
+    acts = (done.acts[0].model_copy(update={"steps": ("done",)}),)
+    left = done.model_copy(update={"outcome": Outcome.PARTLY_FIXED, "after": after, "acts": acts})
+    text = render(left, KNOWLEDGE)
+    assert left.outcome.exit_code == 1
+    assert left.outcome.row.state_type == "FAILED"
+    assert "Deal with what is still wrong" in do_now(left)[0]
+    assert "still there: Process stopped by a signal (pid 977 on GPU 1, likely): state T once" in text
+    assert text.count(KNOWLEDGE.causes["stopped-process"].remedy) == 1
+    assert "Not done:" not in text
+
+
 def test_partly_fixed_shows_what_is_left_of_the_plan_and_closes_nothing() -> None:
     plan = PLAN.model_copy(
         update={"steps": (*PLAN.steps, Step(kind="restart-job", owner="node-a", args=RESTART, commands=("start-it",), effect="runs"))}

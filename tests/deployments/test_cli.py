@@ -21,6 +21,8 @@ from deployments.errors import FAULT, NO_SERVER, NO_WORKER
 from runbooks.core.knowledge import runbook_slugs
 from runbooks.core.outcome import Outcome
 from runbooks.core.report import Report
+from runbooks.core.show import kept
+from runbooks.core.unmark import plain
 from tests.core.samples import report
 
 ROOT = Path(__file__).parents[2]
@@ -163,6 +165,27 @@ def test_fleet_check_names_every_fault(tmp_path: Path) -> None:
     assert "limits.zombie-gpu.idle_s: " in done.stderr
     assert "limits.nope: no such runbook; there are: " in done.stderr
     assert json.loads(done.stdout)["exit_code"] == 2
+
+
+def test_a_changed_limit_is_named_where_the_file_is_checked_and_in_the_report(tmp_path: Path) -> None:
+    """With its default, its value and its file; one that is set to its default is not changed."""
+    path = tmp_path / "fleet.yaml"
+    limits = "{clock_possible_s: 2, disk_likely_share: 0.95}"
+    path.write_text(f"nodes:\n- {{name: here, local: true}}\nlimits:\n  host-limits: {limits}\n  zombie-gpu: {{idle_s: 42}}\n")
+    said = f"clock_possible_s: 2 (s; default: 1), from {path}"
+    checked = call("fleet", "check", str(path)).stdout
+    assert f"  limit of host-limits: {said}\n" in checked
+    assert "  limit of zombie-gpu: idle_s: 42 (" in checked
+    assert "disk_likely_share" not in checked
+    found = json.loads(call("fleet", "check", str(path), "--json").stdout)["changed_limits"]
+    assert [(x["runbook"], x["name"], x["default"], x["now"], x["file"]) for x in found][:1] == [
+        ("host-limits", "clock_possible_s", 1, 2, str(path))
+    ]
+    done = call("run", "host-limits", "here", "--fleet", str(path), "--no-server", "--out", str(tmp_path / "out"))
+    assert done.returncode in (0, 1, 3), done.stderr
+    page = next((tmp_path / "out").rglob("2*.md")).read_text()
+    part = page.partition("## Changed limits\n")[2].partition("\n## ")[0]
+    assert plain(kept(part)).strip() == f"- {said}"
 
 
 def test_fleet_import_makes_a_file_that_checks(tmp_path: Path) -> None:

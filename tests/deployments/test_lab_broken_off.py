@@ -48,6 +48,7 @@ def test_a_rehearsal_that_is_broken_off_leaves_nothing_waiting(cli: Cli, key: st
     assert b"Traceback" not in said
     left = cli.json("status")
     assert (left["waiting"], left["running"], left["health"]["open_runs"]) == ([], [], [])
+    assert [v for v in left["wrong"] if v["target"] == "lab-node"] == [], "it is gone, whatever its run said"
 
 
 def test_an_end_that_was_lost_where_it_struck_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,6 +106,7 @@ def test_a_rehearsal_that_loses_its_terminal_leaves_nothing(cli: Cli, tmp_path: 
         os.close(leader)
     left = cli.json("status")
     assert (left["waiting"], left["running"], left["health"]["open_runs"]) == ([], [], [])
+    assert [v for v in left["wrong"] if v["target"] == "lab-node"] == [], "it is gone, whatever its run said"
 
 
 @pytest.mark.parametrize("next_", ["lab", "down"])
@@ -129,6 +131,7 @@ def test_what_a_killed_rehearsal_leaves_is_taken_away_by_the_next_command(cli: C
     cli("up")
     left = cli.json("status")
     assert (left["waiting"], left["running"], left["health"]["open_runs"]) == ([], [], [])
+    assert [v for v in left["wrong"] if v["target"] == "lab-node"] == [], "it is gone, whatever its run said"
 
 
 def of_folder(folder: Path) -> list[str]:

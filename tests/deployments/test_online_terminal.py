@@ -9,6 +9,7 @@ import pytest
 
 from deployments.lab import zombie_gpu
 from deployments.lab.scenario import Scene
+from runbooks.core.outcome import Outcome
 from tests.support.cli import COLOUR, Cli
 
 MARKS = ("\\_", "\\|", "\\*", "\\[", "**", "```", "|---", "<details>", "</details>", "&lt;", "\n#", "\n|")
@@ -79,6 +80,17 @@ def test_run_shows_the_whole_question_before_it_asks(cli: Cli, asked: str, run: 
     in_order([commands[0], commands[-1], "To allow", *ways], question)
     lines = COLOUR.sub("", asked).splitlines()
     assert [way for way in ways if not any(line.strip().startswith(way) for line in lines)] == []  # each is one line, to be copied
+
+
+def test_run_says_first_what_the_report_says_first(cli: Cli, stuck: Scene) -> None:
+    """With a server as without: verdict, evidence, what must not be done, what to do now, and where the whole report is."""
+    code, shown = cli.seen("run", "zombie-gpu", stuck.target, "--fleet", str(stuck.fleet))
+    assert code == 1, shown
+    is_laid_out(shown)
+    found = cli.json("run", "zombie-gpu", stuck.target, "--fleet", str(stuck.fleet), code=1)
+    diagnosis = cli.json("show", found["run"])["data"]["diagnosis"]
+    subject = diagnosis["causes"][0]["subject"]
+    in_order([Outcome.UNHEALTHY.row.report, found["headline"], "Evidence", subject, "Do NOT", "Do now", "report:", "UI:"], words(shown))
 
 
 def test_show_is_laid_out_and_on_a_pipe_plain(cli: Cli, run: str) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from deployments.cli import ages
 from deployments.cli.status import MOST, status_lines
+from tests.core.test_times import SHOWN, TIME
 
 NOW = datetime(2026, 3, 2, 2, 17, 5, 123456, tzinfo=UTC)
 
@@ -55,7 +56,7 @@ def test_everything_at_once_is_in_order_and_no_time_is_finer_than_a_second() -> 
         running=["brave-elk"],
         freeze={"at": at(minutes=3, seconds=4), "why": "change window"},
         breakers={"prod": {"at": at(hours=5), "why": "3 of 10 nodes"}},
-        freeze_file=f"{at(minutes=3)} change window",
+        freeze_file=f"{at(minutes=3)} a disk is replaced here",
         health={
             "pool_paused": True,
             "reaper": None,
@@ -65,18 +66,28 @@ def test_everything_at_once_is_in_order_and_no_time_is_finer_than_a_second() -> 
         },
     )
     assert re.findall(r"^[A-Z][A-Z ]{4,}", said, re.M) == ["WAITS FOR A PERSON", "WRONG NOW", "AT WORK", "SERVER"]
-    assert "  calm-owl, since 02:14 UTC (3 min ago): pid 7 is stopped\n      Without an answer by 2026-03-02 03:14 UTC, the run" in said
+    assert "  calm-owl, since 2026-03-02 02:14:01 UTC (3 min ago): pid 7 is stopped\n" in said
+    assert "\n      Without an answer by 2026-03-02 03:14:05 UTC, the run" in said
     assert "\n      gpu-runbooks show 0000-0\n" in said
-    assert "frozen for all since 02:14 UTC (3 min ago): change window" in said
-    assert "frozen on this machine since 02:14 UTC (3 min ago): change window" in said
-    assert "breaker of fleet prod tripped since 1 Mar 21:17 UTC (5 h ago): 3 of 10 nodes" in said
+    assert "frozen for all since 2026-03-02 02:14:01 UTC (3 min ago): change window" in said
+    assert "frozen on this machine since 2026-03-02 02:14:05 UTC (3 min ago): a disk is replaced here" in said
+    assert "breaker of fleet prod tripped since 2026-03-01 21:17:05 UTC (5 h ago): 3 of 10 nodes" in said
     assert "no reaper is running; its last round was 5 min ago" in said
     assert "node-a (zombie-gpu, 30 h ago), Something is wrong: a GPU fell off the bus" in said
     work = said.partition("AT WORK")[2]
-    assert "hub is being changed, since 02:16 UTC (62 s ago)" in work
+    assert "hub is being changed, since 2026-03-02 02:16:03 UTC (62 s ago)" in work
     assert "far is locked" not in work
     assert "1 running, the oldest for 67 min: brave-elk" in work
-    assert not re.search(r"\d\.\d+ (s|min|h)\b|:\d\d:\d\d", said)
+    assert not re.search(r"\d\.\d+ (s|min|h)\b|:\d\d:\d\d\.", said)
+    assert [t for t in re.findall(TIME, said) if not re.fullmatch(SHOWN, t)] == []
+
+
+def test_one_freeze_is_one_line() -> None:
+    """`freeze` writes the file of this machine and the switch for all."""
+    said = text(freeze_file=f"{at(minutes=3)} change window", freeze={"at": at(minutes=3), "why": "change window"})
+    assert said.count("change window") == 1
+    assert "frozen for all, and on this machine since 2026-03-02 02:14:05 UTC (3 min ago): change window; `gpu-runbooks" in said
+    assert "frozen on this machine since 2026-03-02 02:14:05 UTC" in text(freeze_file=f"{at(minutes=3)} change window")
 
 
 def test_what_is_missing_here_is_wrong() -> None:
@@ -92,14 +103,15 @@ def test_an_own_server_without_a_worker_is_wrong(own: bool, workers: int | None,
 
 def test_a_silent_server_is_what_is_wrong() -> None:
     known_here = ("ui", "logs", "own_server", "api_answers", "processes", "freeze_file")
-    silent = {k: v for k, v in facts(api_answers=False).items() if k in known_here}
+    silent = {k: v for k, v in facts(api_answers=False).items() if k in known_here} | {"error": "the Prefect server at X is gone"}
     said = "\n".join(status_lines(silent, NOW))
-    assert said.startswith("WRONG NOW\n  the Prefect server cannot be used")
+    assert said.startswith("WRONG NOW\n  nothing can be asked or changed: the Prefect server at X is gone\n")
+    assert "last line" not in said
     assert "WAITS" not in said
 
 
 def test_where_no_server_was_ever_started_no_log_in_is_offered() -> None:
-    said = text(ui=None, api_answers=False)
+    said = text(ui=None, api_answers=False, error="no server")
     assert "UI:      none yet" in said
     assert "log-in" not in said
 
@@ -118,6 +130,6 @@ def test_span(seconds: float, words: str) -> None:
 
 
 def test_a_time_of_another_zone_or_none() -> None:
-    assert ages.since(datetime.fromisoformat("2026-03-02T03:14:05+01:00"), NOW) == "since 02:14 UTC (3 min ago)"
+    assert ages.since(datetime.fromisoformat("2026-03-02T03:14:05+01:00"), NOW) == "since 2026-03-02 02:14:05 UTC (3 min ago)"
     assert ages.moment("2026-03-02T02:14:05") == NOW - timedelta(minutes=3, microseconds=123456)
     assert ages.moment("soon") is None

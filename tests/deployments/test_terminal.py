@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from deployments.cli.list import print_summary
 from deployments.cli.main import main
 from deployments.cli.terminal import cleaned, rewrite
+from runbooks.core.report import Report
 from tests.core.samples import report
 from tests.support.foreign import NASTY
 
@@ -28,19 +29,26 @@ def test_the_oracle_sees_what_a_terminal_obeys() -> None:
     assert len(obeyed(CODES)) > 8
 
 
+def holding(text: str) -> Report:
+    """A report with that text wherever the terminal shows one."""
+    found = report(target=text, headline=text, title=text, outcome="sick")
+    cause = found.diagnosis.causes[0].model_copy(update={"subject": text, "evidence": (text, text)})
+    said = {"do_now": (text, text), "causes": (cause,), "symptom": text}
+    return found.model_copy(update={"diagnosis": found.diagnosis.model_copy(update=said)})
+
+
 @given(text=st.one_of(NASTY, st.just(CODES)))
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_no_summary_obeys_or_forges(capsys: pytest.CaptureFixture[str], text: str) -> None:
     capsys.readouterr()
-    found = report(target=text, headline=text, title=text, outcome="sick")
-    hostile = found.model_copy(update={"diagnosis": found.diagnosis.model_copy(update={"do_now": (text, text)})})
     with cleaned():
-        print_summary(hostile, Path("/r/x.md"), Path("/r/x.json"))
+        print_summary(holding(text), Path("/r/x.md"), Path("/r/x.json"))
         print(f"also where somebody forgot: {text}", file=sys.stderr)
     shown = capsys.readouterr()
     assert obeyed(shown.out) + obeyed(shown.err) == []
-    lines = shown.out.splitlines()
-    assert (len(lines), lines[-2:]) == (6, ["report: /r/x.md", "        /r/x.json"])
+    print_summary(holding("a word"), Path("/r/x.md"), Path("/r/x.json"))
+    lines, plain = shown.out.splitlines(), capsys.readouterr().out.splitlines()
+    assert (len(lines), lines[-2:]) == (len(plain), ["report: /r/x.md", "        /r/x.json"])
 
 
 def test_a_command_prints_no_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

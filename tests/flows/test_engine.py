@@ -8,6 +8,7 @@ import pytest
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.states import Completed
 
+from deployments.cli.main import main
 from flows import records, store
 from flows.engine.approval import answer_run
 from flows.engine.guards import FREEZE, breaker_name, reset_breaker
@@ -57,7 +58,8 @@ def test_where_a_worker_has_a_fleet_file_no_other_address_is_connected_to(rig: R
     assert w.name in str(run.state.message), "the names that it may be are given"
 
 
-def test_auto_acts_once_verifies_and_reports(rig: Rig) -> None:
+def test_auto_acts_once_verifies_and_reports(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+    """The report, and `show`, say how to undo it, with the facts of the step that was done."""
     w = rig.world()
     run = w.run("auto")
     assert outcome(run) == "fixed"
@@ -66,7 +68,12 @@ def test_auto_acts_once_verifies_and_reports(rig: Rig) -> None:
     assert report["acts"][0]["outcome"] == "done"
     assert report["after"]["state"] == "healthy"
     assert report["permission"]["by"] == "policy"
-    assert list(w.out.rglob("2*.md"))
+    (page,) = w.out.rglob("2*.md")
+    undo = f"make {report['chosen']['steps'][0]['args']['identity']} sick again"
+    assert report["acts"][0]["undo"] == [{"kind": "toy-fix", "words": undo, "commands": []}]
+    assert undo in page.read_text()
+    assert main(["show", run]) == 0
+    assert f"- toy-fix on {w.name}: {undo}" in capsys.readouterr().out
 
 
 def test_a_fix_that_does_not_help_is_not_fixed_and_is_not_retried_by_itself(rig: Rig) -> None:
@@ -208,12 +215,16 @@ def test_a_resume_in_the_ui_during_a_freeze_is_held_and_asked_again(rig: Rig) ->
 
 
 def test_a_freeze_still_refuses_a_run_that_has_asked_nobody(rig: Rig) -> None:
+    """Only what refuses is said: that the run would have asked a person decided nothing."""
     w = rig.world()
     store.set_variable(FREEZE, {"at": "now", "why": "change window"})
     try:
         assert outcome(w.run("approve")) == "refused"
     finally:
         store.delete_variable(FREEZE)
+    (report,) = w.reports()
+    assert report["guards"] == [r["why"] for r in report["refusals"]]
+    assert "change window" in report["guards"][0]
 
 
 def test_an_approval_that_was_held_is_not_found_again_after_the_freeze(rig: Rig) -> None:

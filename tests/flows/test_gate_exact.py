@@ -256,7 +256,7 @@ def test_a_run_meanwhile() -> None:
     for gate in (asks, acts):
         busy = past(9, going_on="act-n-7")
         assert overtaken(gate, (busy,), None) == Gate(
-            decision=Decision.REFUSE, plans=(END,), why=no("approve mode", "n is locked by action run act-n-7")
+            decision=Decision.REFUSE, plans=(END,), why=no("n is locked by action run act-n-7")
         )
         assert overtaken(gate, (past(9, ended_at=NOW),), NOW) == gate.model_copy(update={"decision": Decision.AGAIN})
         assert overtaken(gate, (past(0),), NOW) == gate.model_copy(update={"decision": Decision.AGAIN})

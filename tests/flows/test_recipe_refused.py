@@ -30,7 +30,7 @@ def test_the_code_is_found_in_the_report_and_in_the_table(rig: Rig, capsys: pyte
     said = capsys.readouterr().out
     assert "What held it back" in said
     assert finish(Namespace(json=False), facts_of(run)) == Outcome.REFUSED.exit_code
-    assert re.search(r"^held back \(frozen\): .*change window", capsys.readouterr().out, re.M), "the terminal says it, too"
+    assert re.search(r"^- Held back \(frozen\): .*change window", capsys.readouterr().out, re.M), "the terminal says it, too"
     assert main(["approve", run, "--who", "me"]) == 2
     assert "is no waiting run (it is: Refused by a guard; `gpu-runbooks show" in capsys.readouterr().err
     (report,) = w.reports()

@@ -12,6 +12,7 @@ from flows.engine.approval import answer_run
 from flows.engine.open_question import open_question
 from flows.reaper import sweep
 from flows.self_health import read_health
+from runbooks.core.times import utc
 from runbooks.core.unmark import plain
 from tests.support.engine_rig import Rig, World
 from tests.support.set_state import set_state
@@ -34,7 +35,7 @@ def test_a_question_names_its_run_until_it_is_answered(rig: Rig) -> None:
     assert asked.since is not None
     question = question_page(run)
     assert question is not None
-    since, until = f"{asked.since:%Y-%m-%d %H:%M} UTC", f"{asked.until:%Y-%m-%d %H:%M} UTC"
+    since, until = utc(asked.since), utc(asked.until)
     assert f"Asked at {since}. Without an answer by {until}, the run ends as “Not decided”" in plain(question)
     waits = next(q for q in read_health("gpu-runbooks").waiting if q.run == run)
     assert (waits.since, waits.name) == (asked.since.isoformat(), name)

@@ -12,13 +12,13 @@ from typing import Any, get_args
 import pytest
 from pydantic import BaseModel, create_model
 
-from runbooks.core.kinds import KINDS
+from runbooks.core.kinds import KINDS, undo_of
 from runbooks.core.knowledge import folder_of, load_runbook, runbook_slugs
 from runbooks.core.nightly import NightlyReport
 from runbooks.core.plan import Risk, Step
 from runbooks.core.redact import Redactor
 from runbooks.core.redact_own import is_made, own_model, own_text
-from runbooks.core.report import ActionRecord, Report
+from runbooks.core.report import ActionRecord, Report, Undo
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 from runbooks.ssh.evidence import GivenKey
 from tests.core.samples import PLAN, report
@@ -143,6 +143,8 @@ def test_a_report_of_every_kind_of_action_stays_as_it_is(kind: str) -> None:
     step = Step(kind=kind, owner="node-a", args=sample(kind), commands=("true",), effect=f"{kind} was done")
     plan = PLAN.model_copy(update={"name": kind, "steps": (step,)})
     act = ActionRecord(owner="node-a", kinds=(kind,), act_run="r", digest=plan.digest, outcome="done", said=(f"{kind}: done",))
+    words, commands = undo_of(step)
+    act = act.model_copy(update={"undo": (Undo(kind=kind, words=words, commands=commands),)})
     limits = {name: limit.value for slug in runbook_slugs() for name, limit in load_runbook(slug).limits.items()}
     diagnosis = report().diagnosis.model_copy(update={"plans": (plan,)})
     risks = {name: row.risk for name, row in KINDS.items()}

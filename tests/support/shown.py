@@ -14,6 +14,7 @@ from flows.standard import A_PLAN, ARGS, NO_OPTIONS, NO_PLANS, SOME_OPTIONS
 from runbooks.core.kinds import KINDS
 from runbooks.core.outcome import TABLE as OUTCOMES
 from runbooks.core.refusal import TABLE
+from runbooks.core.undo import in_words
 
 ROOT = Path(__file__).parents[2]
 TEMPLATES = ROOT / "runbooks/core/templates"
@@ -50,7 +51,7 @@ def forms() -> list[str]:
 
 def actions() -> list[str]:
     """What each kind of action changes, how it is proven and how it is undone."""
-    return [text for row in KINDS.values() for text in (row.changes, row.proven, row.undone)]
+    return [text for row in KINDS.values() for text in (row.changes, row.proven, in_words(row.undone))]
 
 
 def outcomes() -> list[str]:

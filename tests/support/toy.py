@@ -323,4 +323,4 @@ def install() -> None:
     ACTIONS["toy-wipe"] = Action(fix, within_s=WITHIN_S)
     ACTIONS["toy-restart"] = Action(restart, within_s=WITHIN_S)
     for name, risk in {"toy-fix": Risk.DISRUPTIVE, "toy-wipe": Risk.DESTRUCTIVE, "toy-restart": Risk.DISRUPTIVE}.items():
-        KINDS[name] = ActionKind(risk, Harsh.A_RETRY, "a toy", "it works", "never", None)
+        KINDS[name] = ActionKind(risk, Harsh.A_RETRY, "a toy", "it works", "make {identity} sick again", None)

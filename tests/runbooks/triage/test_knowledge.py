@@ -15,6 +15,7 @@ from runbooks.triage.normal import normal
 from runbooks.triage.probe import Matcher
 from runbooks.triage.reading import Reading
 from runbooks.triage.scan import Scanner
+from runbooks.triage.show import checks_first
 from runbooks.triage.sieve import Lines, Sieve
 
 LIBRARY = library()
@@ -112,6 +113,30 @@ def test_every_cause_says_what_decides_and_what_must_not_be_done() -> None:
     runbooks = {k.cause.runbook for k in LIBRARY.causes}
     assert [k.slug for k in LIBRARY.causes if not (k.cause.decided_by and k.cause.remedy)] == []
     assert [k.slug for k in LIBRARY.causes if k.family not in runbooks and not k.cause.must_not] == []
+
+
+CHECKS = {  # a command or a comparison, though its words match a pattern of their cause
+    "evicted", "name-not-resolved", "claim-function-missing", "live-task-requeued", "second-factor", "user-not-allowed",
+    "worker-not-promoted", "wrong-user",
+}  # fmt: skip
+
+
+def test_what_would_decide_is_not_what_was_just_read() -> None:
+    """The first thing to look at says more than the line of the text; where nothing else is known, it is a check all the same."""
+    same = set()
+    for known in LIBRARY.causes:
+        for signature in (s for s in known.cause.signatures if s.pattern):
+            first = checks_first(known.cause, [signature.example])[0]
+            if any(re.search(s.pattern, first) for s in known.cause.signatures if s.pattern and re.search(s.pattern, signature.example)):
+                same.add(known.slug)
+    assert same == CHECKS
+
+
+def test_what_the_text_says_already_is_the_last_that_would_decide() -> None:
+    lost = next(k.cause for k in LIBRARY.causes if k.slug == "gpu-off-the-bus")
+    words = 'NVML\'s words "GPU is lost"'
+    assert checks_first(lost, ["Unable to determine the device handle for GPU0000:06:00.0: GPU is lost."])[-1] == words
+    assert checks_first(lost, ["nothing of it"]) == lost.decided_by
 
 
 def test_facts_are_read_from_their_examples() -> None:

@@ -1,17 +1,19 @@
 """The commands of a report, pasted into a shell, repair the places of checkpoints."""
 
 import re
+import subprocess
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from runbooks.checkpoint.diagnose import diagnose
 from runbooks.checkpoint.limits import Limits
+from runbooks.core.kinds import undo_of
 from runbooks.core.plan import Plan, Step
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Diagnosis
 from tasks.checkpoint.probes.ckpt_files import identity, members
-from tests.support.ckpt_fleet import LIMITS, Shelf, context, folder, look, plan
+from tests.support.ckpt_fleet import LIMITS, Shelf, context, do, folder, look, plan
 from tests.support.need import need_program
 from tests.support.printed import by_hand
 from tests.support.s3 import Proxy, S3Server
@@ -37,6 +39,24 @@ def test_a_bad_one_is_renamed(shelf: Shelf, tmp_path: Path) -> None:
     (step,) = typed(plan(look(ctx)[1], "quarantine the bad ones"))
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted((good.name, step.args["to"]))
     assert "bit-flip" not in slugs(look(ctx)[1])
+
+
+def test_what_the_action_says_of_its_undo_undoes_it(shelf: Shelf, tmp_path: Path) -> None:
+    """Typed as the report shows it, after the action itself."""
+    good, bad = shelf.put(tmp_path / "a", 100, 200)
+    break_it(bad)
+    ctx = context(folder("nvme", tmp_path / "a"))
+    (step,) = plan(look(ctx)[1], "quarantine the bad ones").steps
+    _, undo = undo_of(step, do(step, ctx).facts)
+    assert not bad.exists()
+    subprocess.run(["sh", "-c", "\n".join(undo)], check=True)
+    assert (good.exists(), bad.exists()) == (True, True)
+    ctx = context(folder("nvme", tmp_path / "gone"))
+    (step,) = plan(look(ctx)[1], "create folder of nvme").steps
+    _, undo = undo_of(step, do(step, ctx).facts)
+    assert (tmp_path / "gone").is_dir()
+    subprocess.run(["sh", "-c", "\n".join(undo)], check=True)
+    assert not (tmp_path / "gone").exists()
 
 
 def test_old_ones_go(shelf: Shelf, tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from runbooks.container.parsers.docker import parse_time
+from runbooks.container.words import clock
 from runbooks.core.containers_config import ManagedContainer, engine_of
 from runbooks.core.plan import Step
 from runbooks.core.reading import Absent, Known
@@ -58,7 +60,7 @@ def test_the_same_container_runs_anew(engine: Engine) -> None:
     after = engine.inspect("again")
     assert after["Id"] == box
     assert after["State"]["Pid"] != before
-    assert f"again ({box[:12]}) was started at {after['State']['StartedAt']}" in said
+    assert f"again ({box[:12]}) was started at {clock(parse_time(after['State']['StartedAt']))}" in said
 
 
 def test_identities_and_the_opt_out(engine: Engine) -> None:

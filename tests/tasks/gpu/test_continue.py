@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from deployments.lab.gpu import StubDriver, holding
+from runbooks.core.kinds import undo_of
 from runbooks.core.plan import Step
 from runbooks.core.signals import continued
 from tasks.context import ActionRefused
@@ -57,10 +58,13 @@ def test_a_stopped_holder_of_a_gpu_goes_on_as_the_first_plan(driver: StubDriver,
         assert [x["pid"] for x in step.args["processes"]] == [p.pid]
         (said,) = continue_processes(step, context(driver)).said
         assert f"pid {p.pid} runs again" in said
+        _, undo = undo_of(step)
         assert "it has not worked yet" not in said
         assert file.stat().st_size > size
         assert state(other.pid) == "T", "nobody else is let go"
         assert not judged(driver, (job("go"),)).wrong
+        subprocess.run(["sh", "-c", "\n".join(undo)], check=True)
+        wait_state(p.pid, "T")
 
 
 def test_one_that_waits_is_told_as_it_is() -> None:

@@ -89,13 +89,14 @@ def test_one_of_many_runs_goes_and_comes_back(etcd: Etcd, tmp_path: Path) -> Non
     context = asked(etcd, tmp_path, "t/job")
     _, d = look(context)
     plan = next(p for p in d.plans if p.name == "clear run job (etcd-v2)")
-    act(plan, context)
+    (done,) = act(plan, context)
     after = etcd.leaves()
     gone = set(before) - set(after)
     assert gone == {k for k, _ in plan.steps[0].args["keys"]}
     assert len(gone) == 7
     assert {k: before[k] for k in after} == after
     (file,) = (tmp_path / "reports" / "rendezvous").glob("*.json")
+    assert done.facts == {"file": str(file)}, "what undoes it names the very file"
     plan = put_back(context, file)
     assert etcd.leaves() == before
     ttl = etcd.call("GET", "/v2/keys/torch/elastic/rendezvous/job")["node"]["ttl"]
