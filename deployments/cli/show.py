@@ -15,7 +15,7 @@ from runbooks.core.clean import one_line
 from runbooks.core.names import nearest
 from runbooks.core.outcome import Outcome
 from runbooks.core.show import Markdown, commands_block, kept, md
-from runbooks.core.unmark import plain, without_raw
+from runbooks.core.unmark import plain, without_folds
 from runbooks.core.waiting import waits_words
 
 SHORTEST = 6  # characters of an id that is not given whole
@@ -113,7 +113,7 @@ def cmd_show(ns: argparse.Namespace) -> int:
     print(f"{facts['name']} ({run_id}): {facts['state']}\n")
     outcome = outcome_named(facts["outcome"])
     if page:
-        show_page(without_raw(page), outcome)
+        show_page(without_folds(page), outcome)
         print()
     else:
         show_outcome(outcome, outcome.row.name if outcome else str(facts["state"]), facts["headline"])

@@ -89,3 +89,8 @@ NOT_RECORDED = Unknown(reason=UnknownReason.NOT_RECORDED)
 def value_or(reading: "Known[T] | Absent | Unknown", default: T) -> T:
     """The value if known, else `default`. For display and for absences that mean 'none'."""
     return reading.value if isinstance(reading, Known) else default
+
+
+def value_of(reading: "Known[T] | Absent | Unknown") -> T | None:
+    """The value if known, else None. For display."""
+    return reading.value if isinstance(reading, Known) else None

@@ -1,6 +1,6 @@
 """A report to Markdown. Everything is escaped unless a helper of show.py made it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -8,15 +8,18 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from runbooks.core.distinct import prohibitions
+from runbooks.core.evidence_tables import FEW, tables_of
 from runbooks.core.fixed import part_left
 from runbooks.core.grouped import grouped_findings, groups_of, how_many
 from runbooks.core.knowledge import CauseKnowledge, Runbook
 from runbooks.core.outcome import Outcome
 from runbooks.core.plan import Plan
-from runbooks.core.readings import readings
-from runbooks.core.report import Report
+from runbooks.core.readings import in_numbers, readings
+from runbooks.core.report import Event, Report
 from runbooks.core.show import Markdown, block, commands_block, in_html, md, own_url
+from runbooks.core.table import MOST, ShownTable
 from runbooks.core.times import utc, utc_of
+from runbooks.core.unmark import by_fence
 from runbooks.core.verdict import Cause, Certainty, Diagnosis
 
 NOTHING = ("Nothing.",)  # what a person has to do where all is well
@@ -36,18 +39,38 @@ def render(report: Report, knowledge: Runbook | None = None) -> Markdown:
         titles={slug: cause.title for slug, cause in known.items()},
         open=not report.outcome.row.well and judged_last(report) is report.diagnosis,
         remedies={slug: cause.remedy for slug, cause in known.items()},
+        quiet=report.outcome.row.quiet,
+        tables=_tables(report, knowledge),
+        timeline=tuple(_timeline(report.timeline)),
         findings=tuple(grouped_findings(judged_last(report))),
         ruled_out=[(group, known.get(group.slug)) for group in groups_of(_ruled_out(report.diagnosis.causes))],
         must_not=must_not(report, known),
         plans=_plans(report),
-        readings=tuple(readings(report.evidence)),
-        readings_after=tuple(readings(report.after_evidence or {})),
+        raw_readings=(
+            ("Raw readings", tuple(readings(report.evidence))),
+            ("Raw readings after the action", tuple(readings(report.after_evidence or {}))),
+        ),
         undo=[(act, way) for act in reversed(report.acts) for way in act.undo],
         undone=_undone(report),
         by_hand=_by_hand(report),
         references=_references(report, knowledge),
     )
     return tidy(text)
+
+
+def _tables(report: Report, knowledge: Runbook | None) -> tuple[ShownTable, ...]:
+    """Of what the judgment that a person acts on rests on. Where nobody is needed the first one is short, and the others are folded."""
+    now = judged_last(report)
+    evidence = report.after_evidence if now is report.after else report.evidence
+    return tables_of(report.runbook, evidence or {}, now, knowledge, FEW if report.outcome.row.quiet else MOST)
+
+
+def _timeline(events: Sequence[Event]) -> Iterator[tuple[Event, float | None]]:
+    """Each event, and how many seconds passed since the one before."""
+    last = None
+    for event in events:
+        yield event, (event.at - last).total_seconds() if last else None
+        last = event.at
 
 
 def judged_last(report: Report) -> Diagnosis:
@@ -150,15 +173,9 @@ def count(number: int, noun: str) -> str:
 def tidy(text: str) -> Markdown:
     """At most one empty line in a row outside fenced blocks; one newline at the end."""
     out: list[str] = []
-    fence = ""
-    for line in text.splitlines():
-        mark = line.strip()
-        if fence and mark == fence:
-            fence = ""
-        elif not fence and mark.startswith("```"):
-            fence = mark[: len(mark) - len(mark.lstrip("`"))]
-        if line.strip() or fence or (out and out[-1].strip()):
-            out.append(line.rstrip() if not fence else line)
+    for line, fenced in by_fence(text):
+        if line.strip() or fenced or (out and out[-1].strip()):
+            out.append(line if fenced else line.rstrip())
     return Markdown("\n".join(out).strip("\n") + "\n")
 
 
@@ -174,7 +191,7 @@ def environment() -> Environment:
         keep_trailing_newline=True,
     )
     filters: dict[str, Any] = {"block": block, "html": in_html, "time": _time, "duration": _duration}
-    env.filters.update(filters | {"count": count, "made_here": Markdown})
+    env.filters.update(filters | {"count": count, "made_here": Markdown, "in_numbers": in_numbers})
     env.filters.update({"commands": commands_block, "link": own_url, "links": _links})
     env.tests["made"] = lambda value: isinstance(value, Markdown)
     return env

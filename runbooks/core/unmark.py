@@ -16,7 +16,6 @@ _ITEM = re.compile(r"^( *)- (.*)$")
 _DETAILS = re.compile(r"^<details><summary>(.*)</summary>$|^</details>$")
 _RULE = re.compile(r"^\|[-|]+\|$")
 _CELL_END = re.compile(r"(?<!\\)((?:\\\\)*)\|")
-_RAW = "\n## Raw readings"
 INDENT = "    "  # of a command
 
 
@@ -131,6 +130,28 @@ def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip()
 
 
-def without_raw(page: Markdown) -> Markdown:
-    """A report without its raw readings, which its file holds."""
-    return kept(page.partition(_RAW)[0] + "\n")
+def without_folds(page: Markdown) -> Markdown:
+    """A report without what is folded away in it, which its file holds; what each fold is called stays."""
+    out: list[str] = []
+    deep = 0
+    for line, fenced in by_fence(page):
+        fold = None if fenced else _DETAILS.match(line.strip())
+        if fold and fold[1] and not deep:
+            out.append(f"{fold[1]} (in the report's file)")
+        elif not fold and not deep:
+            out.append(line)
+        if fold:
+            deep += 1 if fold[1] else -1
+    return kept("\n".join(out).rstrip("\n") + "\n")
+
+
+def by_fence(page: str) -> Iterator[tuple[str, bool]]:
+    """Each line, and whether it stands in a fenced block, whose first line counts and whose last one does not."""
+    fence = ""
+    for line in page.splitlines():
+        mark = line.strip()
+        if fence and mark == fence:
+            fence = ""
+        elif not fence and mark.startswith("```"):
+            fence = mark[: len(mark) - len(mark.lstrip("`"))]
+        yield line, bool(fence)

@@ -5,7 +5,7 @@ from runbooks.core.form import approval_text
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.render import render
 from runbooks.core.show import Markdown, md
-from runbooks.core.unmark import INDENT, plain, without_raw
+from runbooks.core.unmark import INDENT, plain, without_folds
 from tests.core.samples import DIAGNOSIS, report
 from tests.runbooks.every import situations
 
@@ -43,7 +43,7 @@ def test_the_question_says_what_was_seen_why_and_what_not() -> None:
 
 def test_a_report_without_signs_tags_and_raw_readings() -> None:
     page = render(report(), load_runbook("zombie-gpu"))
-    whole, short = plain(page), plain(without_raw(page))
+    whole, short = plain(page), plain(without_folds(page))
     assert "<details>" not in whole
     assert "**" not in whole
     assert "pid, used_gpu_memory [MiB]" in whole

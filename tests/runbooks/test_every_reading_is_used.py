@@ -52,7 +52,7 @@ def idle(slug: str) -> set[str]:
     """Model.field that nothing of the judgment reads: neither the runbook's own code, nor its model, nor core where that made it."""
     folder = ROOT / "runbooks" / folder_of(slug)
     all_ = models(import_module(f"runbooks.{folder.name}.evidence").Evidence)
-    own = read_in(p for p in folder.rglob("*.py") if p.stem != "evidence")
+    own = read_in(p for p in folder.rglob("*.py") if p.stem not in ("evidence", "tables"))  # what a table shows decides nothing
     core = read_in((ROOT / "runbooks" / "core").glob("*.py"))
     return {
         f"{m.__name__}.{name}" for m in all_ for name in m.model_fields
@@ -60,7 +60,7 @@ def idle(slug: str) -> set[str]:
     }  # fmt: skip
 
 
-SHOWN = "shown with the raw readings, for a person; it decides nothing"
+SHOWN = "shown in the tables or with the raw readings, for a person; it decides nothing"
 READER = "its reader needs it"
 ENGINE = "the engine or the report needs it"
 GROUP = "judged with the others of its kind, by the table of groups"
