@@ -22,7 +22,6 @@ from runbooks.core.reading_words import label, model_in, words_of
 from runbooks.core.unread import unread
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 from tests.runbooks.every import Situation, by_folder, situations
-from tests.support.toy import REPLACED
 
 LEAST_READINGS, LEAST_RUNBOOKS, LEAST_WORLDS = 60, 9, 10  # below these the test proves nothing; worlds of one runbook
 LEAST_PLANS = 1000  # losses tried on situations with a plan
@@ -236,7 +235,7 @@ def test_no_caller_gets_past_the_rule(slug: str) -> None:
     source = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
     (judge,) = [f for f in source.body if isinstance(f, ast.FunctionDef) and f.name == "diagnose"]
     assert [ast.unparse(d) for d in judge.decorator_list] == [f"by_the_rules('{slug}')"]
-    spec = REPLACED[slug]() if slug in REPLACED else load_spec(slug)
+    spec = load_spec(slug)
     assert spec.diagnose is module.diagnose
 
 

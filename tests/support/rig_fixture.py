@@ -1,6 +1,7 @@
 """The engine rig as a pytest fixture."""
 
 import os
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -49,8 +50,10 @@ def nothing_left(rig: Rig) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def no_server_of_others(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rig stays for the whole process, and so does its environment: a test without it does not find it, whatever ran before."""
+    """The rig stays for the whole process, as do its environment and its toy: a test without it finds neither, whatever ran before."""
     if "own_server" not in request.fixturenames:
+        if toy := sys.modules.get("tests.support.toy"):
+            toy.take_out(monkeypatch)
         for name in [n for n in os.environ if n.startswith("PREFECT_") or n in ("GPU_RUNBOOKS_HOME", "TOY_WORLDS")]:
             monkeypatch.delenv(name)
 

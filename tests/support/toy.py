@@ -15,6 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
 from httpx import ConnectError
 from pydantic import ConfigDict
 
@@ -46,7 +47,8 @@ CAUSE, FORBIDDER = "stopped-process", "gpu-off-the-bus"
 WITHIN_S = 20.0
 _LOOKS: dict[str, int] = {}
 REPLACED: dict[str, Callable[[], RunbookSpec]] = {}
-"""The real runbook in whose place the toy stands, for tests of it that share a process with the toy."""
+"""The real runbook in whose place the toy stands."""
+RISKS = {"toy-fix": Risk.DISRUPTIVE, "toy-wipe": Risk.DESTRUCTIVE, "toy-restart": Risk.DISRUPTIVE}
 
 
 class ToyEvidence(Frozen):
@@ -312,6 +314,16 @@ def by_name(host: Host, timeout_s: float = 15.0) -> Machine:
     return Machine(boot=mark("boot", host.name), same=(mark("place", host.name),))
 
 
+def take_out(patch: pytest.MonkeyPatch) -> None:
+    """Meanwhile the real runbook and the real kinds of actions stand in this process, and no others."""
+    for name, spec in REPLACED.items():
+        patch.setitem(specs.SPECS, name, spec)
+    patch.setattr(machine_identity, "read_machine", read_machine)
+    for name in RISKS:
+        patch.delitem(ACTIONS, name, raising=False)
+        patch.delitem(KINDS, name, raising=False)
+
+
 def install() -> None:
     """Puts the toy in the place of zombie-gpu, in this process."""
     REPLACED.setdefault("zombie-gpu", specs.SPECS["zombie-gpu"])
@@ -322,5 +334,5 @@ def install() -> None:
     ACTIONS["toy-fix"] = Action(fix, within_s=WITHIN_S, wait_s=wait_s)
     ACTIONS["toy-wipe"] = Action(fix, within_s=WITHIN_S)
     ACTIONS["toy-restart"] = Action(restart, within_s=WITHIN_S)
-    for name, risk in {"toy-fix": Risk.DISRUPTIVE, "toy-wipe": Risk.DESTRUCTIVE, "toy-restart": Risk.DISRUPTIVE}.items():
+    for name, risk in RISKS.items():
         KINDS[name] = ActionKind(risk, Harsh.A_RETRY, "a toy", "it works", "make {identity} sick again", None)

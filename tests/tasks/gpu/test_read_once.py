@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from deployments.lab.gpu import StubDriver
-from flows.specs import SPECS
 from flows.sweep.sweeping import NodeAnswer, Sweep, check_node
 from runbooks.core.fleet import Fleet, Job, Node
 from runbooks.core.reading import Known, Unknown, UnknownReason
@@ -27,7 +26,6 @@ from tests.incidents.test_group import cards
 from tests.incidents.test_group_elsewhere import WAITS, rank
 from tests.support.gpu_fixtures import built, driver  # noqa: F401 - fixtures
 from tests.support.gpu_node import context
-from tests.support.toy import REPLACED
 
 ALL = ("node-a", "node-b", "node-c")
 NOW = datetime(2026, 3, 7, tzinfo=UTC)
@@ -48,9 +46,8 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 @pytest.fixture
-def sweep(driver: StubDriver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sweep:  # noqa: F811
+def sweep(driver: StubDriver, tmp_path: Path) -> Sweep:  # noqa: F811
     """A sweep over three nodes that one job has, a rank of it on each: the nodes are this machine under three names."""
-    monkeypatch.setitem(SPECS, "zombie-gpu", REPLACED.get("zombie-gpu", SPECS["zombie-gpu"]))  # a rig put its toy there
     nodes = tuple(Node(name=n, local=True, labels=driver.labels()) for n in ALL)
     job = Job(name="train", match=f"{tmp_path}/rank-0", nodes=ALL, warm_up_s=0)
     limits = {"zombie-gpu": {"window_s": 0.3, "samples": 3, "share_s": 3600}}  # however slow this machine is
