@@ -105,8 +105,9 @@ def _of_readings(value: Any) -> End:
     found = list(_readings(value))
     lost = [(name, r) for name, r in found if isinstance(r, Unknown) and r.reason not in NOT_A_FAULT]
     if lost:
-        said = "; ".join(f"{name}: {r.why}" if name else r.why for name, r in lost)
-        return End(UNKNOWN, f"Unknown: {lost[0][1].reason.words}", said)
+        first = lost[0][1].reason
+        said = ((name, r.detail if r.reason is first and r.detail else r.why) for name, r in lost)
+        return End(UNKNOWN, f"Unknown: {first.words}", "; ".join(f"{name}: {why}" if name else why for name, why in said))
     absent = [r.proof for _, r in found if isinstance(r, Absent)]
     if absent and len(absent) == len(found):
         return End("COMPLETED", "Absent", "; ".join(dict.fromkeys(absent)))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from runbooks.checkpoint.copies import Copy, all_copies, writer
-from runbooks.checkpoint.evidence import Candidate, Evidence, TierLook
+from runbooks.checkpoint.evidence import Candidate, Evidence, TierFacts
 from runbooks.core.reading import Known, Unknown, value_of, value_or
 from runbooks.core.sizes import size
 from runbooks.core.table import EvidenceRow, EvidenceTable, counted, row, since, spark, table
@@ -56,7 +56,7 @@ def _check(c: Candidate) -> str:
     return f"whole, {CONTENT[c.content]}" if c.whole else CONTENT[c.content]
 
 
-def _tier(look: TierLook) -> EvidenceRow:
+def _tier(look: TierFacts) -> EvidenceRow:
     space, found = value_of(look.space), look.candidates
     share = 100 * (1 - space.available / space.total) if space and space.total else None
     store = value_of(look.store)
@@ -71,5 +71,5 @@ def _tier(look: TierLook) -> EvidenceRow:
     return row(*cells, about=names, worse=(share or 0.0) + 1000 * (not isinstance(found, Known)))
 
 
-def _why(look: TierLook) -> str:
+def _why(look: TierFacts) -> str:
     return next((r.why for r in (look.space, look.store, look.candidates) if isinstance(r, Unknown)), "")

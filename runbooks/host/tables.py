@@ -30,5 +30,5 @@ def tables(e: Evidence) -> Iterator[EvidenceTable]:
 
 def _gauge(g: Gauge) -> EvidenceRow:
     share = g.used / g.limit if g.limit else 0.0
-    told = g.told if g.limit is not None else f"{g.used} {g.of}, no limit"
-    return row(f"{100 * share:.0f} %", g.subject, told, g.setting, g.refused or "", about=g.subject, cites=g.told, worse=share)
+    told = g.in_words if g.limit is not None else f"{g.used} {g.of}, no limit"
+    return row(f"{100 * share:.0f} %", g.subject, told, g.setting, g.refused or "", about=g.subject, cites=g.in_words, worse=share)

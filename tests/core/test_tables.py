@@ -24,7 +24,7 @@ from runbooks.core.render import render
 from runbooks.core.report import Report
 from runbooks.core.show import Markdown, block
 from runbooks.core.table import MOST, WIDEST, arranged, counted, row, since, spark, table
-from runbooks.core.unmark import PartKind, blocks, by_fence, columns, plain, said, without_folds
+from runbooks.core.unmark import PartKind, blocks, by_fence, columns, plain, text_of, without_folds
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 from tests.core.samples import report
 from tests.runbooks.every import Situation, situations
@@ -64,7 +64,7 @@ def tables_in(page: str) -> Iterator[list[list[str]]]:
     """The rows of each table, its head first."""
     for part in blocks(Markdown(page)):
         if part.kind is PartKind.TABLE:
-            yield [[said(cell) for cell in line] for line in part.rows]
+            yield [[text_of(cell) for cell in line] for line in part.rows]
 
 
 @pytest.mark.parametrize("slug", runbook_slugs())
