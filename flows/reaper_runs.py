@@ -113,7 +113,7 @@ def _end_tasks(run: FlowRun, why: str) -> None:
 
 
 def _crash(client: SyncPrefectClient, task: UUID, why: str) -> object:
-    return client.set_task_run_state(task, Crashed(message=why), force=True)
+    return client.set_task_run_state(task, Crashed(message=why))
 
 
 def broken_off(run: FlowRun, _now: datetime) -> str:

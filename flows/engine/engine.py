@@ -75,7 +75,7 @@ def run_runbook(run: Run, pool: HostPool) -> State[Any]:
 
 
 def _of_report(report: Report) -> End:
-    return End("COMPLETED", "Written", report.headline)
+    return End("COMPLETED", "Written", f"outcome: {report.outcome}")
 
 
 def _as_far_as_it_came(run: Run, error: BaseException) -> tuple[Outcome, str]:

@@ -50,7 +50,7 @@ class Run:
         self.read_at = server_now()
         name = f"{self.context.target}" + (f" (look {self.observations})" if self.observations > 1 else "")
         with tags(look):
-            found = read(self.spec, self.context)
+            found = read_target(self.spec, self.context)
         self.evidence = None if isinstance(found, UnreadTarget) else found
         self.record.timeline.reached(point, f"read {self.context.target}")
         judged = judge_target.with_options(task_run_name=f"judge {name}")
@@ -67,6 +67,12 @@ class Sealed:
 
     def __init__(self, *parts: Any) -> None:
         self.parts = parts
+
+
+@clean_end
+def read_target(spec: RunbookSpec, context: Context) -> Any:
+    """Reads everything the runbook needs. Changes nothing. A target that gives no answer is UnreadTarget."""
+    return read(spec, context)
 
 
 @task(cache_policy=NO_CACHE, retries=0, persist_result=False)
