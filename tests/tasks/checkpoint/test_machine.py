@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from runbooks.checkpoint.instance_role import said
+from runbooks.checkpoint.instance_role import answered
 from runbooks.core.checkpoints import Tier
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Certainty, State
@@ -126,8 +126,8 @@ def test_how_metadata_answers(monkeypatch: pytest.MonkeyPatch, token: int, role:
     with metadata(token, role) as url:
         monkeypatch.delenv("AWS_EC2_METADATA_DISABLED", raising=False)
         monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", url)
-        assert says in said(read_metadata())
-    assert said(read_metadata()).startswith("not there")
+        assert says in answered(read_metadata())
+    assert answered(read_metadata()).startswith("not there")
 
 
 def test_the_hop_limit_in_a_judgment(monkeypatch: pytest.MonkeyPatch) -> None:
