@@ -24,9 +24,9 @@ def store_causes(evidence: Evidence, jobs: tuple[EnvJob, ...], import_s: float) 
             causes += _cut_off(store, users, evidence)
         if store.answers and not users and not any(job.place == here for job in jobs):
             causes.append(_alone(store))
-        jobs = {(a.launch.run_id, a.launch.script, a.launch.script_digest * (a in asks)) for a in users}
-        if store.answers and len(jobs) > 1:
-            words = [f"{_who(users)} are {len(jobs)} jobs in one store; when its host ends, all lose it"]
+        apart = {(a.launch.run_id, a.launch.script, a.launch.script_digest * (a in asks)) for a in users}
+        if store.answers and len(apart) > 1:
+            words = [f"{_who(users)} are {len(apart)} jobs in one store; when its host ends, all lose it"]
             causes.append(likely("store-shared", store.endpoint, *words, decides=("whether they are one job",)))
     return causes
 

@@ -224,18 +224,8 @@ def _narrow(causes: dict[tuple[str, str], Rule], name: str, cause: FamilyCause) 
 
 def signature_patterns(signature: Signature) -> tuple[str, ...]:
     """Every pattern that has to be looked for to judge it."""
-    return tuple(
-        p
-        for p in (
-            signature.pattern,
-            *signature.needs,
-            *signature.unless,
-            *signature.recovered,
-            *signature.near,
-            *signature.not_near,
-        )
-        if p
-    )
+    s = signature
+    return tuple(p for p in (s.pattern, *s.needs, *s.unless, *s.recovered, *s.near, *s.not_near) if p)
 
 
 def patterns_of(causes: tuple[Rule, ...], facts: dict[str, FactKnowledge]) -> list[str]:
