@@ -90,7 +90,7 @@ def _question(w: dict[str, Any], now: datetime) -> Iterator[str]:
 
 def _switches(facts: dict[str, Any], now: datetime) -> Iterator[str]:
     """What a person switched, or a budget that was used up."""
-    here, for_all = facts["freeze_file"], facts.get("freeze")
+    here, for_all = facts["freeze_file"], facts.get("freeze") or {}
     at, _, why = str(here).strip().partition(" ")
     when = moment(at)
     same = here is not None and bool(for_all) and why == str(for_all.get("why"))  # one `freeze` sets both

@@ -26,7 +26,7 @@ from flows.engine.waiting_name import name_waiting
 from runbooks.core.plan import Plan, plan_digest
 from runbooks.core.report import Permission
 from runbooks.core.show import Markdown
-from runbooks.core.times import utc
+from runbooks.core.times import read_time, utc
 
 REAPER = "the reaper"
 NO_NAME = "a person who gave no name"
@@ -211,8 +211,7 @@ def _permission(run_id: str, key: str, answer: dict[str, Any], digest: str) -> P
     common = {"who": who, "at": decided, "digest": digest, "choice": str(answer.get("choice", "")), "said": why}
     if who == REAPER:
         return Permission(allowed=False, by="nobody", **common)
-    expires = store.read_run(run_id).labels.get(EXPIRES)
-    until = datetime.fromisoformat(str(expires)) if expires else None
+    until = read_time(str(store.read_run(run_id).labels.get(EXPIRES)))
     if until and server_now() > until + CARRY_ON and answer.get("decision") == "approve" and decided <= until:
         late = f"approved at {utc(decided)}, but the run continued only after the approval had expired"
         return Permission(allowed=False, by="nobody", **(common | {"said": late}))

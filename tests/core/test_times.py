@@ -16,7 +16,7 @@ from tests.core.nights import TONIGHT
 from tests.core.test_render import KNOWLEDGE, REPORTS
 
 ROOT = Path(__file__).parents[2]
-TIME = r"(?:\d{4}-)?(?:\d\d-\d\d[ T])?\b\d?\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:\d\d| UTC)?(?![\d:])"
+TIME = r"(?:\d{4}-)?(?:\d\d-\d\d[ T])?\b\d?\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:\d\d| UTC)?(?!\d|:\d)"
 SHOWN = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC"
 STAMPS = re.compile(r"%Y%m%d(T%H%M%SZ?|%H%M%S)?\Z")  # in names of files, runs and incidents
 OWN = ("runbooks/core/times.py", "deployments/lab/")  # the lab speaks as the programs that it stands for

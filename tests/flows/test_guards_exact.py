@@ -121,7 +121,7 @@ def test_breaker(store: Store) -> None:
     trip("my-fleet", "too many", NOW)
     assert store.kept == {"gpu_runbooks_breaker_my_fleet": {"at": "2026-01-02T03:04:05+00:00", "why": "too many"}}
     assert says_no(lambda: check_breaker("my-fleet")) == (
-        "the breaker of fleet my-fleet tripped at 2026-01-02T03:04:05+00:00: too many; "
+        "the breaker of fleet my-fleet tripped at 2026-01-02 03:04:05 UTC: too many; "
         "a person resets it with `gpu-runbooks reset-breaker`"
     )
     store.kept["gpu_runbooks_breaker_my_fleet"] = {"x": 1}
@@ -240,7 +240,7 @@ def test_a_breaker_holds_for_the_machines_of_its_fleet_in_every_fleet(store: Sto
     check_breaker("another")
     check_breaker("another", ("m:3",))
     assert says_no(lambda: check_breaker("another", ("m:3", "m:2"))) == (
-        "the breaker of fleet my-fleet tripped at 2026-01-02T03:04:05+00:00: too many; it also applies to this machine, which is in that "
+        "the breaker of fleet my-fleet tripped at 2026-01-02 03:04:05 UTC: too many; it also applies to this machine, which is in that "
         "fleet too; a person resets it with `gpu-runbooks reset-breaker` there"
     )
     assert says_no(lambda: take("n0", machine=("m:2",))).endswith("gpu-runbooks reset-breaker`"), "its own breaker first"

@@ -33,6 +33,7 @@ def test_a_question_names_its_run_until_it_is_answered(rig: Rig) -> None:
     asked = open_question(run)
     assert asked is not None
     assert asked.since is not None
+    assert asked.until is not None
     question = question_page(run)
     assert question is not None
     since, until = utc(asked.since), utc(asked.until)

@@ -135,7 +135,10 @@ def test_what_would_decide_is_not_what_was_just_read() -> None:
 def test_what_the_text_says_already_is_the_last_that_would_decide() -> None:
     lost = next(k.cause for k in LIBRARY.causes if k.slug == "gpu-off-the-bus")
     words = 'NVML\'s words "GPU is lost"'
-    assert checks_first(lost, ["Unable to determine the device handle for GPU0000:06:00.0: GPU is lost."])[-1] == words
+    order = checks_first(lost, ["Unable to determine the device handle for GPU0000:06:00.0: GPU is lost."])
+    assert sorted(order) == sorted(lost.decided_by)
+    assert order.index("more NVIDIA devices on the PCI bus than the driver lists, on the host") < order.index(words)
+    assert order[0] != words
     assert checks_first(lost, ["nothing of it"]) == lost.decided_by
 
 
