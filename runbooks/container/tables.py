@@ -16,7 +16,7 @@ MIB = 1 << 20
 def tables(e: Evidence) -> Iterator[EvidenceTable]:
     """The containers first, the one that is asked about on top."""
     found = value_of(e.container)
-    rows = [*([_one(found)] if found else []), *map(_sibling, value_or(e.siblings, ()))]
+    rows = [*([_one(found)] if found else []), *(_sibling(c) for c in value_or(e.siblings, ()))]
     head = "container | state | exit code | killed for memory | started | ended | restarts | policy | health | memory limit"
     yield table("Containers", head, rows)
     yield table("Before the end, as the watch recorded it", "what | window", _window(value_or(e.before, ())), in_order=True)

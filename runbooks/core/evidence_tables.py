@@ -16,7 +16,7 @@ from runbooks.core.table import MOST, EvidenceTable, ShownTable, arranged, cell,
 from runbooks.core.verdict import Diagnosis
 
 COLUMNS = 7  # design: of a table that nobody declared
-FEW = 8  # design: rows of the one table that a healthy report shows
+FEW = 10  # design: rows of the one table that a healthy report shows
 NAMES = 4  # design: in a cell
 
 
@@ -28,8 +28,9 @@ def tables_of(slug: str, evidence: dict[str, Any], found: Diagnosis, book: Runbo
     except (ReplayError, *ODD_ANSWER):  # a record of another version: the raw readings show it
         return ()
     known = book.causes if book else {}
-    some = (one for one in declared if one.rows)
-    return tuple(arranged(one, found.causes, known, MOST if number else first) for number, one in enumerate(some))
+    some = enumerate(one for one in declared if one.rows)
+    shown = (arranged(one, found.causes, known, MOST if number else first) for number, one in some)
+    return tuple(one for one in shown if one.head)
 
 
 def _typed(slug: str, evidence: dict[str, Any]) -> BaseModel | None:

@@ -24,6 +24,11 @@ class CauseGroup(NamedTuple):
         return self.causes[0].slug
 
     @property
+    def subjects(self) -> tuple[str, ...]:
+        """What each is about."""
+        return tuple(c.subject for c in self.causes)
+
+    @property
     def innocent(self) -> bool:
         """Whether each is to be left alone."""
         return self.causes[0].innocent

@@ -17,7 +17,7 @@ from runbooks.core.plan import Plan
 from runbooks.core.readings import in_numbers, readings
 from runbooks.core.report import Event, Report
 from runbooks.core.show import Markdown, block, commands_block, in_html, md, own_url
-from runbooks.core.table import MOST, ShownTable
+from runbooks.core.table import MOST, ShownTable, counted
 from runbooks.core.times import utc, utc_of
 from runbooks.core.unmark import by_fence
 from runbooks.core.verdict import Cause, Certainty, Diagnosis
@@ -191,7 +191,7 @@ def environment() -> Environment:
         keep_trailing_newline=True,
     )
     filters: dict[str, Any] = {"block": block, "html": in_html, "time": _time, "duration": _duration}
-    env.filters.update(filters | {"count": count, "made_here": Markdown, "in_numbers": in_numbers})
+    env.filters.update(filters | {"count": count, "made_here": Markdown, "in_numbers": in_numbers, "counted": counted})
     env.filters.update({"commands": commands_block, "link": own_url, "links": _links})
     env.tests["made"] = lambda value: isinstance(value, Markdown)
     return env

@@ -59,7 +59,9 @@ class ShownTable(NamedTuple):
 
 
 def arranged(made: EvidenceTable, causes: Sequence[Cause], known: dict[str, CauseKnowledge], most: int = MOST) -> ShownTable:
-    """The table with the worst rows first, with what the judgment says of each, without empty columns, and at most so long and wide."""
+    """The table with the worst rows first, with what the judgment says of each, without empty columns, and at most so long and wide.
+
+    Without a column it says nothing."""
     said = [_verdict(one, causes) for one in made.rows]
     order = list(range(len(said)))
     if not made.in_order:

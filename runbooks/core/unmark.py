@@ -133,11 +133,14 @@ def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 def without_folds(page: Markdown) -> Markdown:
     """A report without what is folded away in it, which its file holds; what each fold is called stays."""
     out: list[str] = []
-    deep = 0
+    deep, last = 0, 0  # how many lines stood there after the last fold
     for line, fenced in by_fence(page):
         fold = None if fenced else _DETAILS.match(line.strip())
         if fold and fold[1] and not deep:
-            out.append(f"{fold[1]} (in the report's file)")
+            if not any(out[last:]):
+                del out[last:]  # folds stand below each other
+            out.append(f"- {fold[1]} (in the report's file)")
+            last = len(out)
         elif not fold and not deep:
             out.append(line)
         if fold:

@@ -24,7 +24,7 @@ def tables(e: Evidence) -> Iterator[EvidenceTable]:
         row(c.container[:12], c.name, c.nvml or "its GPUs answer", about=(c.container, c.container[:12], c.name), worse=bool(c.nvml))
         for c in value_or(e.containers, ())
     ))  # fmt: skip
-    yield table("Other nodes of the job", "node | GPUs | busy | processes", map(_node, value_or(e.elsewhere, ())))
+    yield table("Other nodes of the job", "node | GPUs | busy | processes", (_node(n) for n in value_or(e.elsewhere, ())))
     leader = value_of(e.leader)
     yield table("What the leader counts", "node | jobs | GPU use, % | seen ago", (
         row(p.node, p.jobs, p.gpu_percent, since(p.last_seen_s), about=p.node, worse=p.node == e.node)

@@ -10,9 +10,11 @@ from runbooks.launch.evidence import Evidence, LaunchNodeFacts, LaunchNodeView
 
 def tables(e: Evidence) -> Iterator[EvidenceTable]:
     """The nodes first, so that what differs stands below each other."""
-    head = "node | GPUs | driver | versions | clock | interfaces | /dev/shm | locked memory | RDMA"
+    head = "node | GPUs | driver | versions not read | clock | interfaces | /dev/shm | locked memory | RDMA"
     yield table("Nodes", head, map(_node, e.nodes))
     nodes = [n.facts.value for n in e.nodes if isinstance(n.facts, Known)]
+    packages = dict.fromkeys(name for n in nodes for name in n.versions)
+    yield table("Versions", "package | nodes", (_versions(name, nodes) for name in packages))
     yield table("Who reaches whom", "from | to | address | answer", (
         row(n.node, p.node, p.address, p.error or "reached", about=(f"{n.node} to {p.node}", p.address), worse=bool(p.error))
         for n in nodes for p in n.peers
@@ -37,10 +39,16 @@ def _node(view: LaunchNodeView) -> EvidenceRow:
     ways = counted(f"{i.name} {counted(i.addresses, 2)}".strip() for i in n.interfaces.value if i.up and not i.loopback) \
         if isinstance(n.interfaces, Known) else "not read"  # fmt: skip
     locked = "unlimited" if n.memlock_bytes is None else size(n.memlock_bytes)
-    versions = counted(f"{name} {value}" for name, value in n.versions.items()) or n.versions_error
     shm = size(n.shm_bytes) if n.shm_bytes is not None else ""
-    cells = (n.node, _gpus(n), n.driver, versions, f"{n.clock_skew_s:+.1f} s", ways, shm, locked, counted(n.rdma_devices))
+    cells = (n.node, _gpus(n), n.driver, n.versions_error, f"{n.clock_skew_s:+.1f} s", ways, shm, locked, counted(n.rdma_devices))
     return row(*cells, about=n.node, worse=abs(n.clock_skew_s))
+
+
+def _versions(name: str, nodes: list[LaunchNodeFacts]) -> EvidenceRow:
+    """Nodes that have the same stand together."""
+    found = [n.versions.get(name, "none") for n in nodes]
+    told = (f"{counted(n.node for n in nodes if n.versions.get(name, 'none') == version)}: {version}" for version in dict.fromkeys(found))
+    return row(name, "; ".join(told), about=name, worse=len(set(found)))
 
 
 def _gpus(n: LaunchNodeFacts) -> str:

@@ -60,7 +60,7 @@ def _on_nodes(e: Evidence, logs: list[NodeLogs]) -> Iterator[EvidenceTable]:
         for n in logs for a in n.activity
     ))  # fmt: skip
     yield table("Logs, the longest silent first", "log | node | last write ago | size | last line", (
-        row(log.path, n.node, since(log.age_s), size(log.size_bytes), next(reversed(value_or(log.lines, ())), ""), worse=log.age_s)
+        row(log.path, n.node, since(log.age_s), size(log.size_bytes), value_or(log.lines, ())[-1:], worse=log.age_s)
         for n in logs for log in value_or(n.logs, ())
     ))  # fmt: skip
     head = value_of(e.head)

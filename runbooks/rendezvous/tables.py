@@ -65,8 +65,7 @@ def _members(run: RunKeys, earlier: RunKeys | None) -> Iterator[EvidenceRow]:
     elif state is not None:
         for rank in state.participants:
             there = rank in run.ranks
-            cells = (f"rank {rank}", run.run, "takes part", "", "its key is there" if there else "its key has expired")
-            yield row(*cells, worse=float(not there))
+            yield row(f"rank {rank}", run.run, "takes part", "", "its key is there" if there else "its key has expired", worse=not there)
 
 
 def _waits(member: Member, state: DynamicState) -> str:

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from runbooks.core.base import Frozen
 from runbooks.core.checkpoints import Checkpoints
+from runbooks.core.clean import one_line
 from runbooks.core.evidence_tables import FEW, declared_tables, tables_by_model, tables_of
 from runbooks.core.knowledge import CauseKnowledge, load_runbook, runbook_slugs
 from runbooks.core.launch_config import Launch
@@ -147,6 +148,8 @@ def worst(slug: str) -> Situation:
 @example(poison="```\n</details>\n\n## Evidence\n")
 @example(poison="a\\")
 def test_text_from_outside_is_text_in_every_cell(slug: str, poison: str) -> None:
+    if not one_line(poison):
+        return
     case = worst(slug)
     hostile = render(of(case, poisoned(case.evidence, poison)), load_runbook(slug))
     tokens = PARSER.parse(hostile)
@@ -305,7 +308,7 @@ def test_a_fold_that_a_reading_pretends_to_open_or_close_is_none() -> None:
     foreign = "```\n</details>\n<details><summary>x</summary>\nseen"
     inner = "<details><summary>in</summary>\n\ny\n\n</details>"
     page = Markdown(f"# T\n\n<details><summary>two</summary>\n\n{block(foreign)}\n\n{inner}\n</details>\n\nend\n")
-    assert without_folds(page) == "# T\n\ntwo (in the report's file)\n\nend\n"
+    assert without_folds(page) == "# T\n\n- two (in the report's file)\n\nend\n"
 
 
 def test_the_timeline_says_how_long_each_step_took() -> None:

@@ -16,6 +16,7 @@ from runbooks.core.knowledge import folder_of, runbook_slugs
 from runbooks.core.reading import Absent, Known, Source, Unknown
 
 ROOT = Path(__file__).resolve().parents[2]
+TABLES = ("tables", "gpu_table")  # modules that only show: what stands in a table decides nothing
 
 
 def models(of: Any, found: set[type[BaseModel]] | None = None) -> set[type[BaseModel]]:
@@ -52,8 +53,8 @@ def idle(slug: str) -> set[str]:
     """Model.field that nothing of the judgment reads: neither the runbook's own code, nor its model, nor core where that made it."""
     folder = ROOT / "runbooks" / folder_of(slug)
     all_ = models(import_module(f"runbooks.{folder.name}.evidence").Evidence)
-    own = read_in(p for p in folder.rglob("*.py") if p.stem not in ("evidence", "tables"))  # what a table shows decides nothing
-    core = read_in((ROOT / "runbooks" / "core").glob("*.py"))
+    own = read_in(p for p in folder.rglob("*.py") if p.stem not in ("evidence", *TABLES))
+    core = read_in(p for p in (ROOT / "runbooks" / "core").glob("*.py") if p.stem not in TABLES)
     return {
         f"{m.__name__}.{name}" for m in all_ for name in m.model_fields
         if name not in own | read_in([source(m)], of_self=True) | (core if ".core." in m.__module__ else set())
