@@ -130,8 +130,8 @@ def deaths(e: Evidence, limits: Limits) -> tuple[datetime, ...]:
 
 
 def _told(at: datetime, ends: Iterable[datetime], limits: Limits) -> bool:
-    """Whether a death of no named container may be one of these."""
-    return any(near(at, end, limits.together_s) for end in ends)
+    """Whether the word on a death of no named container may be of one of these, perhaps late."""
+    return any(end <= at or near(at, end, limits.together_s) for end in ends)
 
 
 def said_dead(e: Evidence, c: ContainerFacts, limits: Limits) -> EngineEvent | None:
