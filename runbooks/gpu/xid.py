@@ -158,7 +158,7 @@ def _needs_reset(view: GpuView, f: XidFault) -> GpuVerdict:
         words.append(f"the driver's own recovery action now: {f.gpu.recovery_action}")
     if recovered:
         return _verdict(f, "gpu-needs-reset", Certainty.RULED_OUT, (*words, recovered))
-    asks = ("`nvidia-smi -q | grep -i recovery` (driver R565 and newer)",)
+    asks: tuple[str, ...] = ("`nvidia-smi -q | grep -i recovery` (driver R565 and newer)",)
     if unread := _history_unread(view, f):
         words.append(f"it may be history: {unread} could not be read")
         return _verdict(f, "gpu-needs-reset", Certainty.POSSIBLE, words, (*asks, f"{unread}: whether a later process works on it"))
