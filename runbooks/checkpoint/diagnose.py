@@ -107,7 +107,8 @@ def _lacking(evidence: Evidence, choice: CheckpointChoice) -> Iterator[Cause]:
         if best is None or not lacks(look, choice):
             continue
         words = f"step {best.step} is not on {look.where}, whole ones are: {_whole_steps(look)}"
-        busy = next((h for x in look.leftovers if x.was == best.name and (h := writer(look, x.name))), None)
+        coming = (x for x in look.leftovers if x.was == best.name or (x.doing == "copy" and not x.was))  # the latter may be of it
+        busy = next((h for x in coming if (h := writer(look, x.name))), None)
         sure, decides = (Certainty.LIKELY, (whether_it_ends(busy.pid),)) if busy else (Certainty.CONFIRMED, ())
         yield Cause(slug="tier-lacks-it", certainty=sure, subject=look.where, evidence=(words,), decides=decides)
 

@@ -109,7 +109,7 @@ class Leftover(Frozen):
     size: int = 0
     mtime_s: float = 0.0
     doing: str = ""  # "copy", "pointer" or "deletion": left by this program
-    was: str = ""  # the final name
+    was: str = ""  # the final name; "": not said
     identity: str = ""  # of what a deletion left
     untouched: bool = False  # the deletion had not begun to remove anything
     files: int = 1

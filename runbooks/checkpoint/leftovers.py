@@ -57,11 +57,13 @@ def _going_on(look: TierFacts, left: Leftover) -> str:
 
 def plans_for_leftovers(config: Checkpoints, look: TierFacts, unseen: str) -> tuple[tuple[Plan, ...], tuple[str, ...]]:
     """Names given back, and deletions finished; and why not."""
-    left = [x for x in look.leftovers[:MANY] if x.doing == "deletion" and not _going_on(look, x)]
+    every = [x for x in look.leftovers[:MANY] if x.doing == "deletion" and not _going_on(look, x)]
+    left = [x for x in every if x.was]
     taken = {c.name for c in look.candidates.value} if isinstance(look.candidates, Known) else None
     back = [x for x in left if x.untouched and taken is not None and x.was not in taken]
     half = [x for x in left if not x.untouched]
     notes = [f"{x.name} is not put back: {x.was} is there again" for x in left if x.untouched and x not in back]
+    notes += [f"{x.name} is neither put back nor deleted: which name it had was not said" for x in every if not x.was]
     if half and (unseen or config.tier(look.tier).shared):
         notes.append(f"what is left of {half[0].was} is not deleted: {unseen or 'the tier is shared'}")
         half = []

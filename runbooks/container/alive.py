@@ -6,12 +6,15 @@ from typing import Any
 from runbooks.container.backoff import is_kept
 from runbooks.container.evidence import ContainerFacts, Evidence
 from runbooks.container.keepalive import only_keeps_up
+from runbooks.container.memory_kills import nameless_kills
 from runbooks.container.ray_level import judge_ray, kept_up
 from runbooks.container.words import Limits, cause, clock, deaths, known, life_s, span
+from runbooks.core.host_facts import KernelOom
 from runbooks.core.reading import Known, Unknown
 from runbooks.core.verdict import Cause, Certainty
 
 _NO_PROGRAM = re.compile(r"(?:^|/)\w*sh: (?:.*: )?\S+: (?:command )?not found$|executable file not found")  # as shells and engines say it
+IN_IT = "whether the process that the kernel killed was one of this container, in this life of it"
 SHM_PARTS = 100  # less than one of these free: the next writer of a batch fails
 
 
@@ -28,6 +31,8 @@ def judge_alive(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
     if c.oom_killed or _kills_inside(e, c):
         words = _kills_inside(e, c) or "OOMKilled is true while it runs"
         found.append(cause("oom-child", Certainty.CONFIRMED, subject, words))
+    elif may := _may_be_inside(e, c):
+        found.append(cause("oom-child", Certainty.POSSIBLE, subject, f"kernel at {clock(may.at)}: {may.text}", decides=(IN_IT,)))
     found += _shm_full(e, c)
     return found + (_application(e, c, limits) or _probe(e, c, limits) or _only_a_keep_alive(e, c))
 
@@ -56,6 +61,12 @@ def _only_a_keep_alive(e: Evidence, c: ContainerFacts) -> list[Cause]:
 def _kills_inside(e: Evidence, c: ContainerFacts) -> str:
     kills = [k for k in known(e.ooms) or () if c.id[:12] in k.cgroup and c.started_at and k.at >= c.started_at]
     return f"kernel at {clock(kills[-1].at)}: {kills[-1].text}" if kills else ""
+
+
+def _may_be_inside(e: Evidence, c: ContainerFacts) -> KernelOom | None:
+    """The last kill that may have been in it in this life: its line names no cgroup, or when it was started is not said."""
+    own = [k for k in known(e.ooms) or () if c.started_at is None and c.id[:12] in k.cgroup]
+    return max((*own, *nameless_kills(e, c.started_at)), key=lambda k: k.at, default=None)
 
 
 def _application(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
@@ -119,8 +130,10 @@ def covers(e: Evidence) -> str:
 def too_young(e: Evidence, c: ContainerFacts, limits: Limits) -> str:
     """Why it cannot be called well yet: it died recently and has not run longer than its last lives; "" if it can."""
     before = deaths(e, limits)
-    if not before or c.started_at is None:
+    if not before:
         return ""
+    if c.started_at is None:
+        return f"it died {len(before)} times lately, and since when it runs is not said"
     up = (e.taken_at - c.started_at).total_seconds()
     need = steady_for(e, limits, len(before))
     if up >= need:

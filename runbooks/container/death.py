@@ -3,6 +3,7 @@
 from runbooks.container.evidence import ContainerFacts, EngineEvent, Evidence
 from runbooks.container.keepalive import keep_alive
 from runbooks.container.memory_kills import last_kill, out_of_memory
+from runbooks.container.not_said import as_said
 from runbooks.container.others import only_on_failure, stopped_unit
 from runbooks.container.shared_end import WHEN, companions, ended_together, host_event, not_the_reboot
 from runbooks.container.start_errors import start_error
@@ -34,7 +35,11 @@ AFTER_AN_ERROR = ("the death of the process that its error speaks of: kernel log
 
 def judge_death(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
     """Causes of the end of `c`, the strongest word first: the engine's own error about its start, the kernel's line about
-    its cgroup, its own last error, then host and engine, requests and exit code."""
+    its cgroup, its own last error, then host and engine, requests and exit code; none surer than the records allow."""
+    return as_said(e, c, limits, _ended(e, c, limits))
+
+
+def _ended(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
     refused = [start_error(e, c)] if c.error else []
     if refused and (c.status == "created" or c.started_at is None):
         return refused
@@ -55,7 +60,10 @@ def judge_death(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
     if asked and not last_kill(e, c, limits):  # a kill for memory long before explains no end that somebody asked for
         return refused + asked + oom
     early = not_the_reboot(e, c, limits)
-    return refused + oom + (asked or [*_by_itself(e, c, limits), *(_by_hand(e, c, limits) if early else [])]) + early
+    own = _by_itself(e, c, limits)
+    if oom and (c.oom_killed or last_kill(e, c, limits)):  # a process of it was killed first, which may be why it ended so
+        own = _lowered(own)
+    return refused + oom + (asked or [*own, *(_by_hand(e, c, limits) if early else [])]) + early
 
 
 def _before_it(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
@@ -120,13 +128,8 @@ def on_purpose(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
                     decides=("who sent the stop: the supervisor's log, or a person",),
                 )
             ]  # fmt: skip
-        return [
-            cause(
-                "stopped-on-purpose", Certainty.CONFIRMED, f"container {c.name}", words,
-                f"exit code {c.exit_code}" + (": it ignored the first signal" if c.exit_code == 137 else ""),
-                innocent=True,
-            )
-        ]  # fmt: skip
+        code = f"exit code {c.exit_code}" + (": it ignored the first signal" if c.exit_code == 137 else "")
+        return [cause("stopped-on-purpose", Certainty.CONFIRMED, f"container {c.name}", words, code, innocent=True)]
     if signals and (unit := stopped_unit(e, c, limits)):
         words = f"{unit.name} was stopped at {clock(unit.left_at)}, before it ended, and passed signal {signals[0]} on"
         return [cause("stopped-on-purpose", Certainty.CONFIRMED, f"container {c.name}", words, innocent=True)]
@@ -148,12 +151,8 @@ def keep_alive_end(c: ContainerFacts, limits: Limits) -> list[Cause]:
     life, alive = life_s(c), keep_alive((*c.entrypoint, *c.command))
     if alive is None or not alive.seconds or life is None or c.exit_code != 0 or abs(life - alive.seconds) > limits.life_slack_s:
         return []
-    return [
-        cause(
-            "keep-alive-ended", Certainty.CONFIRMED, f"container {c.name}",
-            f"its main process is a sleep of {alive.seconds:.0f} s and it lived {life:.1f} s, exit code 0",
-        )
-    ]  # fmt: skip
+    words = f"its main process is a sleep of {alive.seconds:.0f} s and it lived {life:.1f} s, exit code 0"
+    return [cause("keep-alive-ended", Certainty.CONFIRMED, f"container {c.name}", words)]
 
 
 def its_own_error(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:

@@ -1,5 +1,7 @@
 """Ends by a kill for memory: by the kernel's own line about the container's cgroup, else by the engine's flag and event."""
 
+from datetime import datetime
+
 from runbooks.container.evidence import ContainerFacts, Evidence
 from runbooks.container.words import Limits, cause, clock, known, near, of_this_life, own_events
 from runbooks.core.host_facts import KernelOom
@@ -15,6 +17,12 @@ def last_kill(e: Evidence, c: ContainerFacts, limits: Limits) -> KernelOom | Non
     """The kernel's last kill in it around its end, and in this life (its own clock is not quite the engine's)."""
     kills = [k for k in _kernel_kills(e, c) if of_this_life(c, k.at, limits.together_s)]
     return next((k for k in reversed(kills) if near(k.at, c.finished_at, limits.oom_window_s)), None)
+
+
+def nameless_kills(e: Evidence, since: datetime | None, until: datetime | None = None) -> list[KernelOom]:
+    """Kills in that time of which nobody says in which cgroup. None: that end is open."""
+    kills = (k for k in known(e.ooms) or () if not k.cgroup)
+    return [k for k in kills if (since is None or k.at >= since) and (until is None or k.at <= until)]
 
 
 def out_of_memory(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:

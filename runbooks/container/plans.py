@@ -61,7 +61,7 @@ def plans_for(e: Evidence, causes: Sequence[Cause], limits: Limits) -> tuple[Pla
         return ()
     steps = [*units, *stop_loops(e), *free_space(e, w, slugs), *remounts(e, c, w)]
     plans = [
-        p for p in _restore(e, c, w, slugs, limits, steps) if p.steps != tuple(units)
+        p for p in _restore(e, c, w, slugs, limits, steps, _failed_after_a_kill(causes)) if p.steps != tuple(units)
     ]  # a unit alone is left alone
     return tuple(p.model_copy(update={"settle_s": _settle(e, limits)}) for p in plans)
 
@@ -71,8 +71,14 @@ def _settle(e: Evidence, limits: Limits) -> float:
     return steady_for(e, limits, len(deaths(e, limits))) + SETTLE_MORE_S
 
 
+def _failed_after_a_kill(causes: Sequence[Cause]) -> bool:
+    """A process in it was killed for memory, and the main one ended with an error beside that."""
+    sure = {c.slug: c.certainty for c in causes}
+    return sure.get("oom-child") is Certainty.CONFIRMED and sure.get("main-exited-error") in (Certainty.CONFIRMED, Certainty.LIKELY)
+
+
 def _restore(e: Evidence, c: ContainerFacts, w: WantedContainer, slugs: set[str], limits: Limits,
-             steps: list[Step]) -> tuple[Plan, ...]:  # fmt: skip
+             steps: list[Step], failed: bool) -> tuple[Plan, ...]:  # fmt: skip
     dead, mild = c.status in ("exited", "dead", "created"), answers(slugs)
     objection = against(c, limits) if mild else ""
     why = not_offered(objection) if objection else ""
@@ -82,7 +88,7 @@ def _restore(e: Evidence, c: ContainerFacts, w: WantedContainer, slugs: set[str]
     lost = "devices-lost" in slugs and host is not None and not host.missing_devices
     if dead and "devices-lost" in slugs and host is not None and host.missing_devices:
         return ()  # the host itself lacks them: a new container could not be started either
-    if dead and (DEAD & slugs or serves or stale):
+    if dead and (DEAD & slugs or failed or serves or stale):
         if c.auto_remove:
             return ()
         again = [_plan(NAME, (*steps, start(e, c, w)), slugs, limits)] if mild and not why else []

@@ -1,5 +1,7 @@
 """A Ray worker in a container, judged with its head: the head first, then versions, then the worker's own node."""
 
+from collections.abc import Iterator
+
 from runbooks.container.evidence import ContainerFacts, Evidence
 from runbooks.container.keepalive import keep_alive
 from runbooks.container.words import Limits, cause, clock, known, span
@@ -60,11 +62,15 @@ def _worker(e: Evidence, c: ContainerFacts, limits: Limits, view: RayView, head:
     other = _versions(e, view, subject, joined, "" if joined else f"the head lists no living node at {ip}: it did not join")
     if joined or other:
         return other
+    open_ = _not_told(e, view, head, c)
+    sure = Certainty.LIKELY if open_ else Certainty.CONFIRMED
     last = max(mine, key=lambda n: n.started_at.timestamp() if n.started_at else 0.0, default=None)
     words = f"the head lists no living node at {ip}"
     said = f"the last one there, {last.node_id[:12]}: {last.message}" if last and last.message else ""
     if raylet is False:
-        return [cause("raylet-gone", Certainty.CONFIRMED, subject, words, "no raylet runs inside", said, kept_up(c))]
+        versions = tuple(_versions_not_told(e, view))
+        gone = Certainty.LIKELY if versions else Certainty.CONFIRMED
+        return [cause("raylet-gone", gone, subject, words, "no raylet runs inside", said, kept_up(c), decides=versions)]
     if raylet is None:
         check = ("the processes inside the container",)
         return [cause("raylet-gone", Certainty.POSSIBLE, subject, words, said, decides=check)]
@@ -82,8 +88,24 @@ def _worker(e: Evidence, c: ContainerFacts, limits: Limits, view: RayView, head:
         ]
     if head.started_at and c.started_at and head.started_at > c.started_at:
         new = f"the head started at {clock(head.started_at)}, after this worker ({clock(c.started_at)})"
-        return [cause("head-replaced", Certainty.CONFIRMED, subject, words, new, "a raylet runs inside")]
-    return [cause("application-stuck", Certainty.CONFIRMED, subject, words, "a raylet runs inside", said)]
+        return [cause("head-replaced", sure, subject, words, new, "a raylet runs inside", decides=open_)]
+    return [cause("application-stuck", sure, subject, words, "a raylet runs inside", said, decides=open_)]
+
+
+def _not_told(e: Evidence, view: RayView, head: RayNode, c: ContainerFacts) -> tuple[str, ...]:
+    """What of a worker with a raylet was not said and could explain that it is not listed."""
+    late = () if head.started_at and c.started_at else ("when head and container were started: the head may be the younger one",)
+    return (*late, *_versions_not_told(e, view))
+
+
+def _versions_not_told(e: Evidence, view: RayView) -> Iterator[str]:
+    head = known(e.ray_head)
+    sides = {
+        "the head's Ray": view.version, "the Ray inside": view.worker_version,
+        "the head's Python": head.versions.python if head else "", "the Python inside": view.worker_python,
+    }  # fmt: skip
+    if lost := [what for what, version in sides.items() if not version]:
+        yield f"the version of {', '.join(lost)}: Ray refuses a worker of another one"
 
 
 def _leftover(node: RayNode, c: ContainerFacts, up: float | None, raylet: bool | None, limits: Limits) -> bool:

@@ -1,5 +1,6 @@
 """Small helpers that the container-death judgment's parts share: access to readings, times in words, causes."""
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import TypeVar
 
@@ -50,6 +51,8 @@ class Limits(Frozen):
 def without_driver(host: HostFacts) -> tuple[Certainty, tuple[str, ...]]:
     """How sure devices are lost by themselves, and what decides it: a driver that is not loaded has none, and comes first."""
     d = host.driver
+    if d is None and not host.nvidia_devices:
+        return Certainty.LIKELY, ("whether the NVIDIA driver is loaded: `lsmod | grep nvidia` on the node",)
     if d is not None and d.libraries and not d.loaded and not host.nvidia_devices:
         return Certainty.LIKELY, ("why the NVIDIA driver is not loaded: `lsmod | grep nvidia`, `dmesg` on the node",)
     return Certainty.CONFIRMED, ()
@@ -123,8 +126,13 @@ def deaths(e: Evidence, limits: Limits) -> tuple[datetime, ...]:
     if c is not None and c.status != "running" and c.finished_at is not None:
         ends[c.id] = c.finished_at
     said = [x for x in known(e.events) or () if x.action == "die" and (x.name == e.name or is_kept(x.name, e.name))]
-    at = [x.at for x in said if x.id not in ends or x.at < ends[x.id]]
+    at = [x.at for x in said if (x.at < ends[x.id] if x.id in ends else x.id or not _may_be_of(x.at, ends.values(), limits))]
     return recent([*at, *ends.values()], e.taken_at, limits.deaths_window_s)
+
+
+def _may_be_of(at: datetime, ends: Iterable[datetime], limits: Limits) -> bool:
+    """Whether the word on a death of no named container may be of one of these, perhaps late."""
+    return any(end <= at or near(at, end, limits.together_s) for end in ends)
 
 
 def reported_dead(e: Evidence, c: ContainerFacts, limits: Limits) -> EngineEvent | None:

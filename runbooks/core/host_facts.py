@@ -36,7 +36,7 @@ class HostPath(Frozen):
 
 
 class Driver(Frozen):
-    """Versions of the NVIDIA driver; empty: not found."""
+    """Versions of the NVIDIA driver; empty: looked for and not found."""
 
     loaded: str = ""  # of the module that the kernel runs
     libraries: tuple[str, ...] = ()  # of the libraries that containers are given
@@ -83,7 +83,7 @@ class HostFacts(Frozen):
     daemon_alive: bool | None = None  # None: could not be told
     engine_unit: EngineUnit | None = None
     upgrades: tuple[Upgrade, ...] = ()
-    driver: Driver | None = None
+    driver: Driver | None = None  # None: not said
     faults: tuple[KernelFault, ...] = ()
     time_jumps: tuple[str, ...] = ()  # lines of the system log about the clock being set
 
@@ -95,5 +95,5 @@ class KernelOom(Frozen):
     pid: int
     process: str
     memcg: bool  # True: a cgroup's own limit; False: the whole machine was out of memory
-    cgroup: str = ""  # of the victim
+    cgroup: str = ""  # of the victim; "": not said, as by kernels before 5.0
     text: str = ""

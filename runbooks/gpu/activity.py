@@ -45,6 +45,7 @@ class Activity:
     signs: frozenset[Sign]  # what moved
     still: tuple[str, ...]  # sentences with the number that did not move
     unread: tuple[str, ...]  # signs that could not be read: never "still"
+    unknown: frozenset[Sign]  # these signs
     bridged_s: float  # seconds over which the earlier reading shows nothing moved; 0: not shown
     bridge: tuple[str, ...]  # how that is known, or why it is not
 
@@ -65,6 +66,7 @@ def activity(view: GpuView, p: Process) -> Activity:
         signs=frozenset(look.sign for look in moved),
         still=tuple(look.words for look in looks if look.moved is False),
         unread=tuple(look.words for look in looks if look.moved is None),
+        unknown=frozenset(look.sign for look in looks if look.moved is None),
         bridged_s=seconds,
         bridge=notes,
     )
@@ -90,9 +92,9 @@ def _io(view: GpuView, p: Process) -> Iterator[SignReading]:
         moved = _rate(view, p.io_window_bytes) > view.limits.idle_io_bytes_per_s
         yield SignReading(Sign.IO, moved, f"it read and wrote {size(p.io_window_bytes)} meanwhile")
     if p.writing:
-        moved = _rate(view, p.io_window_bytes or 0) > view.limits.idle_io_bytes_per_s
         whole = any(CHECKPOINT.search(w) for w in p.writing)  # a heartbeat line now and then is not work
-        yield SignReading(Sign.WRITING, moved or whole, f"it writes {', '.join(p.writing[:3])}")
+        much = None if p.io_window_bytes is None else _rate(view, p.io_window_bytes) > view.limits.idle_io_bytes_per_s
+        yield SignReading(Sign.WRITING, whole or much, f"it writes {', '.join(p.writing[:3])}")
 
 
 def _sockets(view: GpuView, p: Process) -> Iterator[SignReading]:

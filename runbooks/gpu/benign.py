@@ -47,7 +47,7 @@ def at_work(view: GpuView, p: Process, seen: Activity) -> GpuVerdict | None:
     below = view.family_down(p.pid)
     busy = view.limits.idle_cpu_percent / 100 * view.evidence.window_s
     loading = [c for c in below if (c.cpu_window_s or 0) > busy or (c.io_window_bytes or 0) > 0]
-    slug = _name_of_work(p, seen, job.kind if job else "", loading)
+    slug, *others = _names_of_work(p, seen, job.kind if job else "", loading, [c for c in below if c not in loading and _unread(c)])
     ppid = (f"its parent is gone (PPID {p.ppid}), yet it works",) if is_orphan(view, p) else ()
     if slug == "works-at-low-utilisation" and seen.signs == {Sign.CPU} and not view.holdings.get(p.pid) and not p.nvidia_fds:
         words = (*seen.moves, "it holds no GPU yet, and no device file of one", *ppid)
@@ -57,19 +57,32 @@ def at_work(view: GpuView, p: Process, seen: Activity) -> GpuVerdict | None:
         does = f"what it does with its CPU: `py-spy dump --pid {p.pid}`, `cat /proc/{p.pid}/stack`"
         asks = (f"{does} (a loop in the driver takes no signal)",)
         return _benign(view, p, slug, Certainty.POSSIBLE, (*seen.moves, *ppid), asks)
-    return _benign(view, p, slug, Certainty.CONFIRMED, (*seen.moves, *_counts(view, p), *ppid))
+    words = (*seen.moves, *_counts(view, p), *ppid)
+    if others:  # that it works is sure, and not what it does
+        return _benign(view, p, slug, Certainty.LIKELY, words, seen.unread or ("what its children do: their counters were not readable",))
+    return _benign(view, p, slug, Certainty.CONFIRMED, words)
 
 
-def _name_of_work(p: Process, seen: Activity, kind: str, children: list[Process]) -> str:
+def _names_of_work(p: Process, seen: Activity, kind: str, loading: list[Process], unread: list[Process]) -> list[str]:
+    """What it does by what was read; then what else that could be, if a sign or a child that was not read moved."""
+    signs = [seen.signs, *(seen.signs | {sign} for sign in sorted(seen.unknown))]
+    return list(dict.fromkeys(_name_of_work(p, s, kind, kids) for kids in (loading, loading + unread) for s in signs))
+
+
+def _unread(p: Process) -> bool:
+    return p.state not in "ZX" and (p.cpu_window_s is None or p.io_window_bytes is None)
+
+
+def _name_of_work(p: Process, signs: frozenset[Sign], kind: str, children: list[Process]) -> str:
     if any(CHECKPOINT.search(w) for w in p.writing):
         return "writing-checkpoint"
     if any(COMPILERS.search(c.command) for c in children):
         return "compiling-or-loading"
-    if kind == "selfplay" and Sign.CPU in seen.signs:
+    if kind == "selfplay" and Sign.CPU in signs:
         return "cpu-bound-by-design"
-    if Sign.CHILDREN in seen.signs or children or STORAGE.search(p.wchan):
+    if Sign.CHILDREN in signs or children or STORAGE.search(p.wchan):
         return "starved-by-loader"
-    return _name_of_lone_work(seen.signs)
+    return _name_of_lone_work(signs)
 
 
 def _name_of_lone_work(signs: frozenset[Sign]) -> str:
@@ -105,12 +118,13 @@ def starting(view: GpuView, p: Process) -> GpuVerdict | None:
     return _benign(view, p, "warming-up", Certainty.LIKELY, words, (f"look again in {span(warm_up - p.age_s)}",))
 
 
-def waiting(view: GpuView, p: Process) -> GpuVerdict | None:
+def waiting(view: GpuView, p: Process, seen: Activity) -> GpuVerdict | None:
     """A server or a notebook: idle until somebody asks."""
     job = view.jobs.get(p.job)
     if job is not None and job.kind in ("inference", "interactive"):
         words = (f"job {p.job} is of kind {job.kind}: it waits for requests or for a person",)
-        return _benign(view, p, "waiting-for-work", Certainty.CONFIRMED, words)
+        sure = Certainty.LIKELY if seen.unread else Certainty.CONFIRMED  # it may be at work
+        return _benign(view, p, "waiting-for-work", sure, words, seen.unread)
     looks = WAITERS.search(p.command)
     left = is_orphan(view, p) or lost_its_leader(view, p)  # a port alone does not acquit it: an engine's own store listens too
     serves = bool(looks and p.listening and p.pid in (p.pgid, p.sid)) if left else bool(looks or p.listening)

@@ -9,13 +9,15 @@ from typing import NamedTuple
 from runbooks.core.members import container, node, process
 from runbooks.core.verdict import Certainty, Group
 from runbooks.gpu.activity import Activity, Sign, activity
-from runbooks.gpu.elsewhere import of_one_run, unread
+from runbooks.gpu.benign import starting
+from runbooks.gpu.elsewhere import of_one_run, run_names, unread
 from runbooks.gpu.evidence import Process
 from runbooks.gpu.mates import Jobs
 from runbooks.gpu.verdicts import GpuVerdict
 from runbooks.gpu.view import GpuView
 
-WAITS = ("idle-process", "orphan-idle", "collective-spin", "device-spin")  # how waiting for a mate looks
+IDLE = ("idle-process", "orphan-idle")
+WAITS = (*IDLE, "collective-spin", "device-spin")  # how waiting for a mate looks
 AWAITED = ("waiting-for-work", "warming-up", "debugged", "suspended-on-purpose", "waits-for-storage", "writing-checkpoint")
 WAITING_KINDS = ("inference", "interactive")
 
@@ -24,9 +26,10 @@ class Work(IntEnum):
     """How far a process that works explains that its mates wait."""
 
     NONE = 0
-    STIRS = 1  # a thread of it stirs (telemetry, heartbeats): a hung rank does that too
-    COMPUTES = 2  # it uses the CPU and nothing else: data that it prepares, or a loop
-    WORKS = 3  # bytes move, kernels run, a file grows; or it waits for a person, a debugger, its storage
+    UNREAD = 1  # nothing that was read of it moved, and not all was read
+    STIRS = 2  # a thread of it stirs (telemetry, heartbeats): a hung rank does that too
+    COMPUTES = 3  # it uses the CPU and nothing else: data that it prepares, or a loop
+    WORKS = 4  # bytes move, kernels run, a file grows; or it waits for a person, a debugger, its storage
 
 
 class Busy(NamedTuple):
@@ -59,16 +62,31 @@ class Company:
         if own is None or own.slug not in WAITS or p.pid not in self.jobs.parties:
             return own
         most = max((*self._near(p), *self._far(p)), key=lambda b: (b.level, b.sure, -b.pid), default=None)
-        return self._unseen(own, p) if most is None or most.level is Work.NONE else self._beside(own, most)
+        own = own if most and most.level is Work.WORKS else self._unseen(own, p)
+        return own if most is None or most.level is Work.NONE else self._beside(own, most)
 
     def _unseen(self, own: GpuVerdict, p: Process) -> GpuVerdict:
-        """Nobody of its job was seen at work; it may be one on a node that could not be read."""
+        """Nobody of its job was seen at work; it may be one on a node that could not be read, or one whose run was not read."""
         size, here = self.jobs.world(p)
         nodes = ", ".join(unread(self.view.evidence)) if size > here else ""
-        if not nodes:
-            return own
-        asks = (f"whether a mate of its run is at work on {nodes}. Its world has {size} ranks, {here} of them here",)
-        return replace(own, certainty=Certainty.POSSIBLE, decides=(*asks, *own.decides))
+        asks = [f"whether a mate of its run is at work on {nodes}. Its world has {size} ranks, {here} of them here"] if nodes else []
+        asks += ["whether it is a rank of a run with mates at work: its environment could not be read"] if p.run is None else []
+        asks += [f"whether {who} is a mate that keeps it waiting: its environment could not be read" for who in self._nameless(p)]
+        return replace(own, certainty=Certainty.POSSIBLE, decides=(*asks, *own.decides)) if asks else own
+
+    def _nameless(self, p: Process) -> Iterator[str]:
+        """Others that may be at work and of its run, which was not read of them; none where all ranks of its world are here."""
+        size, here = self.jobs.world(p)
+        if size and size <= here:
+            return
+        mates = {p.pid, *(m.process.pid for m in self.jobs.mates(p))}
+        for q in self.view.processes.values():
+            if q.pid not in mates and self.jobs.unread(p, q) and self._work(q) is not Work.NONE:
+                yield f"pid {q.pid}"
+        for there in self.elsewhere if any(run_names(p)) else ():
+            for q in there.view.processes.values():
+                if q.run is None and q.state not in "ZX" and there._work(q) is not Work.NONE:
+                    yield f"pid {q.pid} on {there.view.evidence.node}"
 
     def _near(self, p: Process) -> Iterator[Busy]:
         """Its mates here."""
@@ -93,6 +111,8 @@ class Company:
             return GpuVerdict(
                 "waits-for-its-mate", sure, own.subject, (words, *own.evidence), asks, innocent=True, pids=own.pids, gpus=own.gpus
             )
+        if mate.level is Work.UNREAD:
+            words = f"whether {mate.who} is at work could not be read. What makes them one job: {mate.tie}"
         most = Certainty.POSSIBLE if mate.level is Work.COMPUTES else Certainty.LIKELY
         ranks = list(Certainty)
         capped = max(own.certainty, most, key=ranks.index)
@@ -107,17 +127,20 @@ class Company:
     def _work(self, q: Process) -> Work:
         """How far it is at work by itself. One that only waits in a collective, or looks dead, is not."""
         own = self.alone.get(q.pid)
+        seen = activity(self.view, q)
         if own is not None and not own.innocent:
-            return Work.NONE
+            return Work.UNREAD if seen.unread and own.slug in IDLE else Work.NONE
         job = self.view.jobs.get(q.job)
-        if own is not None and (own.slug in AWAITED or (job is not None and job.kind in WAITING_KINDS)):
+        young = own is not None and starting(self.view, q) is not None
+        if own is not None and (young or own.slug in AWAITED or (job is not None and job.kind in WAITING_KINDS)):
             return Work.WORKS
-        return self._moves(q, activity(self.view, q), launcher=own is None)
+        return self._moves(q, seen, launcher=own is None)
 
     def _moves(self, q: Process, seen: Activity, launcher: bool) -> Work:
         """A launcher's children are its ranks, which are judged themselves, and progress is the whole job's."""
         limits, window = self.view.limits, self.view.evidence.window_s or 1.0
-        signs = seen.signs - ({Sign.CHILDREN, Sign.PROGRESS, Sign.GPU} if launcher else set())
+        others = {Sign.CHILDREN, Sign.PROGRESS, Sign.GPU} if launcher else set[Sign]()
+        signs = seen.signs - others
         rate = max(q.io_window_bytes or 0, q.sockets_moved_bytes or 0, 0 if launcher else q.children_io_window_bytes) / window
         loads = 0.0 if launcher else q.children_cpu_window_s
         cpu = 100 * max(q.cpu_window_s or 0.0, loads) / window
@@ -125,7 +148,9 @@ class Company:
             return Work.WORKS
         if signs & {Sign.CPU, Sign.CHILDREN} and cpu >= limits.computing_cpu_percent:
             return Work.COMPUTES
-        return Work.STIRS if signs and not launcher else Work.NONE  # a launcher looks after its ranks all the time
+        if signs and not launcher:  # a launcher looks after its ranks all the time
+            return Work.STIRS
+        return Work.UNREAD if seen.unknown - others else Work.NONE
 
     def words(self, q: Process) -> str:
         """What it does, with the number."""
@@ -139,7 +164,7 @@ class Company:
     def _count(self) -> Group:
         """The node as its leader counts it: whoever is at work for a job or on a GPU is counted."""
         counted = [q for q in self.jobs.parties.values() if q.job or q.pid in self.view.holdings]
-        busy = (f"{self.view.label(q)} is at work: {self.words(q)}" for q in counted if self.works[q.pid] is not Work.NONE)
+        busy = (f"{self.view.label(q)} is at work: {self.words(q)}" for q in counted if self.works[q.pid] > Work.UNREAD)
         place = self.view.evidence.node
         return Group(name=f"node {place}", members=(node(place),), ties=("the leader counts its jobs together",), at_work=tuple(busy))
 
@@ -147,8 +172,8 @@ class Company:
         first = self.jobs.parties[min(one)]
         around, ties = self.jobs.around(one)
         near = {p: self.jobs.parties[p] for p in sorted(around)}
-        busy = [f"{self.view.label(q)} is at work: {self.words(q)}" for q in near.values() if self.works[q.pid] is not Work.NONE]
-        far = [f"{b.who} is at work: {b.does}" for q in near.values() for b in self._far(q) if b.level is not Work.NONE]
+        busy = [f"{self.view.label(q)} is at work: {self.words(q)}" for q in near.values() if self.works[q.pid] > Work.UNREAD]
+        far = [f"{b.who} is at work: {b.does}" for q in near.values() for b in self._far(q) if b.level > Work.UNREAD]
         below = {d.pid for p in one for d in self.view.family_down(p) if d.state not in "ZX"}
         place, boxes = self.view.evidence.node, {near[p].container for p in near if near[p].container}
         jobs = {f"job {self.jobs.parties[p].job}" for p in one if self.jobs.parties[p].job}

@@ -5,14 +5,13 @@ from dataclasses import dataclass, field
 from runbooks.core.reading import value_or
 from runbooks.gpu.activity import Sign, activity
 from runbooks.gpu.benign import supervisor
-from runbooks.gpu.company import WAITS
+from runbooks.gpu.company import IDLE, WAITS
 from runbooks.gpu.elsewhere import unread
 from runbooks.gpu.evidence import Process
 from runbooks.gpu.mates import Jobs
 from runbooks.gpu.verdicts import GpuVerdict, comes_first
 from runbooks.gpu.view import GpuView
 
-IDLE_CAUSES = ("idle-process", "orphan-idle")
 WAITS_IN_DRIVER = "A process that waits in the driver can't be ended"
 
 
@@ -105,6 +104,8 @@ def _part_of(case: KillCase, root: Process, v: GpuVerdict) -> str:
 def _ranks_elsewhere(case: KillCase, root: Process, v: GpuVerdict) -> str:
     """Why ranks on other nodes come first, "" if nothing says so."""
     job = case.view.jobs.get(root.job)
+    if root.run is None and not (job and job.single_node):
+        return "its environment could not be read. Whether it has mates on other nodes, and whether they work, is not known"
     size, here = case.jobs.world(root)
     if size > here and v.slug in WAITS:
         return f"its world has {size} ranks and {here} of them were seen here. The others may keep it waiting: look at all of them first"
@@ -114,7 +115,7 @@ def _ranks_elsewhere(case: KillCase, root: Process, v: GpuVerdict) -> str:
         return ""
     if v.slug == "collective-spin":
         return "ranks on other nodes would be left waiting: stop the whole job by its launcher"
-    if v.slug in IDLE_CAUSES and job is not None and not _own_progress_stands(case, root.job):
+    if v.slug in IDLE and job is not None and not _own_progress_stands(case, root.job):
         return (
             f"ranks of {root.job} on other nodes may keep it waiting (a barrier, an upload). Look at all of them first"
         )

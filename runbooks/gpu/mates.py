@@ -79,9 +79,15 @@ class Jobs:
     def mates(self, p: Process) -> tuple[Mate, ...]:
         """The other processes of its job, those that are sure first."""
         mine = self.cell(p.pid)
-        sure = [Mate(self.parties[q], self._sure(p, self.parties[q]) or "one job by their kin", True) for q in sorted(mine - {p.pid})]
+        sure = [self._mate(p, self.parties[q]) for q in sorted(mine - {p.pid})]
         near = self._near.get(mine, ())
         return (*sure, *(Mate(self.parties[q], words, False) for c, words in near for q in sorted(c)))
+
+    def _mate(self, p: Process, q: Process) -> Mate:
+        """One of its cell. What was not read of the environments might tell them apart, but not a process from what started it."""
+        tie = self._sure(p, q)
+        read = all(self.parties[x].run is not None for x in ((p.pid, q.pid) if tie else self.cell(p.pid)))
+        return Mate(q, tie or "one job by their kin", read or self._kin(p, q))
 
     def around(self, one: frozenset[int]) -> tuple[frozenset[int], tuple[str, ...]]:
         """A cell with those that may be the same job, and what ties them."""
@@ -116,7 +122,7 @@ class Jobs:
 
     def _sure(self, p: Process, q: Process) -> str:
         """What makes them one job for sure, "" if nothing does."""
-        if p.pid in self.view.ancestors(q.pid) or q.pid in self.view.ancestors(p.pid):
+        if self._kin(p, q):
             return f"pid {min(p.pid, q.pid)} started it" if p.ppid == q.pid or q.ppid == p.pid else "one is the other's ancestor"
         same = self._same_run(p, q)
         if same is False or self.another_run(p, q):
@@ -124,6 +130,15 @@ class Jobs:
         if p.ppid == q.ppid and (LAUNCHER.search(self._parent(p)) or p.ppid in self.parties):
             return f"one launcher, pid {p.ppid}"
         return f"one run by its environment ({next(filter(None, (named(p, n) for n in IDENTITIES)))})" if same else ""
+
+    def _kin(self, p: Process, q: Process) -> bool:
+        """Whether one of them is the other's ancestor."""
+        return p.pid in self.view.ancestors(q.pid) or q.pid in self.view.ancestors(p.pid)
+
+    def unread(self, p: Process, q: Process) -> bool:
+        """Whether the environment of `q`, which was not read, may name the run that that of `p` names."""
+        apart = q.pid != p.pid and q.state not in "ZX" and not self._kin(p, q)
+        return apart and q.run is None and any(named(p, names) for names in IDENTITIES)
 
     def _parent(self, p: Process) -> str:
         return p.parent_command or (self.view.processes[p.ppid].command if p.ppid in self.view.processes else "")

@@ -64,7 +64,7 @@ def _judge_running(view: GpuView, p: Process) -> GpuVerdict | None:
     spin = judge_spin(view, p, seen)
     if spin:
         return young or _may_wait(view, p, spin)
-    return benign.at_work(view, p, seen) or young or benign.waiting(view, p) or judge_idle(view, p, seen)
+    return benign.at_work(view, p, seen) or young or benign.waiting(view, p, seen) or judge_idle(view, p, seen)
 
 
 def _may_wait(view: GpuView, p: Process, spin: GpuVerdict) -> GpuVerdict:
@@ -91,14 +91,15 @@ def judge_stopped(view: GpuView, p: Process) -> GpuVerdict:
     words += [f"state T already {span(since)} ago (report {view.earlier.report})"] if since and view.earlier else []
     words += [] if p.cpu_window_s is None else [f"it used {p.cpu_window_s:.2f} s of CPU meanwhile"]
     words += _holds(view, p)
-    asks = (f"who stopped it: `ps -o pid,stat,tty,ppid -p {p.pid}`; `kill -CONT {p.pid}` lets it go on",)
+    asks = [f"who stopped it: `ps -o pid,stat,tty,ppid -p {p.pid}`; `kill -CONT {p.pid}` lets it go on"]
+    asks += ["whether it did any I/O meanwhile: its counters were not readable"] if p.io_window_bytes is None else []
     certainty = Certainty.CONFIRMED if sure else Certainty.LIKELY if always else Certainty.POSSIBLE
-    return _fault(view, p, "stopped", certainty, tuple(words), asks)
+    return _fault(view, p, "stopped", certainty, tuple(words), tuple(asks))
 
 
 def _nothing_moved(p: Process) -> bool:
     """A process that was stopped all the time used no CPU and wrote nothing (it may have run between two looks)."""
-    return p.cpu_window_s == 0 and not p.io_window_bytes and not p.writing
+    return p.cpu_window_s == 0 and p.io_window_bytes == 0 and not p.writing
 
 
 def judge_idle(view: GpuView, p: Process, seen: Activity) -> GpuVerdict:

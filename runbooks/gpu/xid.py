@@ -1,6 +1,6 @@
 """Xids of this boot by GPU: the root before what follows it, by NVIDIA's table, which Xid 154 overrides."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -32,7 +32,9 @@ class XidFault:
     root: KernelEvent
     action: str  # none | app | decode | support | reset | reboot
     lines: tuple[str, ...]
-    gpu: Gpu | None  # None: the driver doesn't list it (any more)
+    gpu: Gpu | None  # None: the driver doesn't list it (any more), or which it is was not said
+    asked: bool = False  # the driver itself asked for it, in its last line of Xid 154
+    open: str = ""  # why it is not known which GPU this is
 
 
 def judge_xids(view: GpuView) -> list[GpuVerdict]:
@@ -57,7 +59,17 @@ def faults(view: GpuView) -> list[XidFault]:
     for event in events_of_this_boot(view):
         by_bus.setdefault(bus_key(event.bus_id), []).append(event)
     listed = {bus_key(g.bus_id): g for g in view.gpus if g.bus_id}
-    return [_fault(bus, events, listed.get(bus)) for bus, events in sorted(by_bus.items())]
+    found = [_fault(bus, events, listed.get(bus)) for bus, events in sorted(by_bus.items())]
+    last = "" not in by_bus  # else a later line that asks for nothing may be one that names no GPU
+    return [replace(f, open=_open(view, f), asked=f.asked and last) for f in found]
+
+
+def _open(view: GpuView, f: XidFault) -> str:
+    """What is not said is not "not listed": a line may name no GPU, and a GPU may not tell its address."""
+    if not f.bus:
+        return "the kernel's line names no GPU"
+    hidden = [str(g.index) for g in view.gpus if not g.bus_id]
+    return f"GPU {', '.join(hidden)} does not tell its address and may be that one" if hidden and f.gpu is None else ""
 
 
 def _fault(bus: str, events: list[KernelEvent], gpu: Gpu | None) -> XidFault:
@@ -69,7 +81,7 @@ def _fault(bus: str, events: list[KernelEvent], gpu: Gpu | None) -> XidFault:
     action = _asked_for(override, recovery_code(asked)) if override else worst
     lines = [_line(e) for e in _first_of_each(events, root)]
     lines += [f"Xid 154 asks for: {override} (it overrides the table's '{worst}')"] if override else []
-    return XidFault(bus, root, action, tuple(lines), gpu)
+    return XidFault(bus, root, action, tuple(lines), gpu, asked=bool(override))
 
 
 def _asked_for(words: str, code: int | None) -> str:
@@ -80,13 +92,7 @@ def _asked_for(words: str, code: int | None) -> str:
 
 def entry(event: KernelEvent) -> dict[str, Any]:
     """The table's row for an event; a code that is not listed is informational."""
-    blank = {
-        "meaning": "not in the table",
-        "action": "none",
-        "role": "root",
-        "nvidia": "none given",
-        "gpud": "none given",
-    }
+    blank = {"meaning": "not in the table", "action": "none", "role": "root", "nvidia": "none given", "gpud": "none given"}
     found: dict[str, Any] = xid_table()["xids"].get(event.xid, blank)
     return found
 
@@ -152,17 +158,23 @@ def _needs_reset(view: GpuView, f: XidFault) -> GpuVerdict:
         words.append(f"the driver's own recovery action now: {f.gpu.recovery_action}")
     if recovered:
         return _verdict(f, "gpu-needs-reset", Certainty.RULED_OUT, (*words, recovered))
-    asks = ("`nvidia-smi -q | grep -i recovery` (driver R565 and newer)",)
+    asks: tuple[str, ...] = ("`nvidia-smi -q | grep -i recovery` (driver R565 and newer)",)
     if unread := _history_unread(view, f):
         words.append(f"it may be history: {unread} could not be read")
         return _verdict(f, "gpu-needs-reset", Certainty.POSSIBLE, words, (*asks, f"{unread}: whether a later process works on it"))
-    sure = Certainty.CONFIRMED if f.root.at_s is not None else Certainty.LIKELY
-    return _verdict(f, "gpu-needs-reset", sure, words, asks)
+    told = f.asked or _asks_now(f)  # else it may have been reset since
+    asks = asks if told else (*asks, "whether it was reset since: the driver does not say whether it still asks for one")
+    return _verdict(f, "gpu-needs-reset", Certainty.CONFIRMED if told and f.root.at_s is not None else Certainty.LIKELY, words, asks)
+
+
+def _asks_now(f: XidFault) -> bool:
+    """Whether the driver itself says that this GPU needs something. An older driver cannot say it."""
+    return f.gpu is not None and f.gpu.recovery_action.lower() not in ("", "none", "n/a")
 
 
 def _history_unread(view: GpuView, f: XidFault) -> str:
     """What was not read of whether a later process works on the GPU; "" where all was, or the driver still asks for it."""
-    if f.gpu is not None and f.gpu.recovery_action.lower() not in ("", "none", "n/a"):
+    if _asks_now(f):
         return ""
     read = {
         "uptime": view.facts is not None,
@@ -227,5 +239,7 @@ def _verdict(
 ) -> GpuVerdict:
     where = f"GPU {f.gpu.index} ({f.bus})" if f.gpu else f"GPU at {f.bus or 'an unnamed address'}"
     uuids = (f.gpu.uuid,) if f.gpu else ()
-    reset = f.action == "reset"
-    return GpuVerdict(slug, certainty, where, tuple(words), asks, gpus=uuids, bus=f.bus, reset=reset)
+    most = Certainty.POSSIBLE if f.bus else Certainty.LIKELY  # of an address that is not told: such a GPU answers
+    if f.open and certainty is not Certainty.RULED_OUT:
+        certainty, asks = max(certainty, most, key=list(Certainty).index), (f"which GPU it is: {f.open}", *asks)
+    return GpuVerdict(slug, certainty, where, tuple(words), asks, gpus=uuids, bus=f.bus, reset=f.action == "reset")

@@ -4,9 +4,10 @@ from runbooks.core.host_facts import KernelOom
 from runbooks.core.reading import Absent, Known, Unknown, UnknownReason, value_or
 from runbooks.core.same_process import MACHINE, Numbered, Same, same_process
 from runbooks.core.verdict import Cause, Certainty
+from runbooks.ray.cluster import NAME
 from runbooks.ray.errors import first_error
 from runbooks.ray.evidence import Actor, Evidence, LogFile, NodeLogs, RayJob
-from runbooks.ray.identity import actor_at, ip_of
+from runbooks.ray.identity import actor_at, ip_of, of_job
 from runbooks.ray.parsers.ray_log import worker_logs
 from runbooks.ray.words import cause, known
 from runbooks.triage.text import meanings, says
@@ -73,9 +74,15 @@ def log_of(e: Evidence, actor: Actor) -> Known[LogFile] | Absent | Unknown:
 
 def judge_actors(e: Evidence, job: RayJob, window_s: float) -> list[Cause]:
     """One cause per dead actor, the first death's kind first; those ended on purpose are no fault."""
-    dead = [a for a in known(e.actors) or () if a.state == "DEAD" and a.job_id == job.job_id and job.job_id]
-    real = [a for a in dead if not _on_purpose(a)]
-    return [_death(e, a, window_s) for a in real][:8]
+    dead = [a for a in known(e.actors) or () if a.state == "DEAD" and not a.name.startswith(NAME)]
+    real = [(a, mine) for a in dead if (mine := of_job(a, job)) is not False and not _on_purpose(a)]
+    return [_death(e, a, window_s) if mine else _perhaps(_death(e, a, window_s)) for a, mine in real][:8]
+
+
+def _perhaps(c: Cause) -> Cause:
+    """The same, where nothing says that it was an actor of the job."""
+    asks = "whether that actor was one of this job: its record or the job's does not say"
+    return c.model_copy(update={"certainty": Certainty.POSSIBLE, "decides": (asks, *c.decides)})
 
 
 def _on_purpose(a: Actor) -> bool:

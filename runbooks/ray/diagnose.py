@@ -8,6 +8,7 @@ from runbooks.ray.actors import judge_actors
 from runbooks.ray.cluster import judge_cluster, judge_leftovers
 from runbooks.ray.company import groups
 from runbooks.ray.evidence import Evidence, RayJob
+from runbooks.ray.identity import of_job
 from runbooks.ray.limits import Limits
 from runbooks.ray.plans import plans_for
 from runbooks.ray.progress import all_lines, judge_start, unread_logs
@@ -35,9 +36,9 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     causes = judge_cluster(e, limits)
     if job is not None:
         died = judge_actors(e, job, limits.memory_kill_window_s)
-        causes += beside(judge_job(e, job, limits), [*causes, *died]) + died + judge_leftovers(e, job)
+        causes += beside(_as_said(job, judge_job(e, job, limits)), [*causes, *died]) + died + judge_leftovers(e, job)
         if job.status not in ENDED:
-            causes += judge_start(e, limits, quiet=bool([c for c in causes if not c.innocent]))
+            causes += judge_start(e, limits, quiet=bool([c for c in causes if not c.innocent] or _nameless(e, job)))
     for noise in meanings(all_lines(e), {"noise": ("ray-job/harmless-lines",)}).values():
         words = f"lines such as: {noise.evidence[0].text[:160]}"
         causes += beside([cause("harmless-lines", Certainty.CONFIRMED, "the logs", words, innocent=True)], causes)
@@ -52,6 +53,15 @@ def beside(claimed: list[Cause], found: list[Cause]) -> list[Cause]:
     claimed = [c for c in claimed if c.slug != "entrypoint-failed" or c.certainty is Certainty.CONFIRMED or not slugs & OF_ACTORS]
     return [c.model_copy(update={"certainty": Certainty.LIKELY, "decides": (*c.decides, "which of them came first")})
             if c.certainty is Certainty.CONFIRMED and slugs & EXPLAINS.get(c.slug, set()) else c for c in claimed]  # fmt: skip
+
+
+def _as_said(job: RayJob, claimed: list[Cause]) -> list[Cause]:
+    """That no driver of it was made is not confirmed where its record does not say whether one was."""
+    if job.job_id is not None:
+        return claimed
+    asks = "whether a driver of it was made: its record does not say"
+    return [c.model_copy(update={"certainty": Certainty.LIKELY, "decides": (asks, *c.decides)})
+            if c.slug == "driver-never-ran" and c.certainty is Certainty.CONFIRMED else c for c in claimed]  # fmt: skip
 
 
 def _ordered(causes: list[Cause]) -> tuple[Cause, ...]:
@@ -105,13 +115,23 @@ def _not_judged(e: Evidence) -> tuple[str, ...]:
 def _unplaced(e: Evidence) -> tuple[str, ...]:
     """Actors of the job that wait, where no cause says for what."""
     job = known(e.job)
-    waits = waiting_actors(e, job) if job else []
-    return tuple(f"actor {a.actor_id} ({a.class_name}) waits to be placed, and nothing that was read explains it" for a in waits[:5])
+    if job is None:
+        return ()
+    waits, why = waiting_actors(e, job)[:5], "waits to be placed, and nothing that was read explains it"
+    return (*(f"actor {a.actor_id} ({a.class_name}) {why}" for a in waits), *_nameless(e, job))
+
+
+def _nameless(e: Evidence, job: RayJob) -> tuple[str, ...]:
+    """What waits to be placed and may be of this job: one of the records does not say."""
+    actors = [a for a in known(e.actors) or () if a.state == "PENDING_CREATION" and of_job(a, job) is None]
+    groups = [g for g in known(e.groups) or () if g.state == "PENDING" and g.job_id and job.job_id is None]
+    what = (*(f"actor {a.actor_id} ({a.class_name})" for a in actors), *(f"placement group {g.name or g.id[:12]}" for g in groups))
+    return tuple(f"{x} waits to be placed, and whether it is of this job was not said" for x in what[:5])
 
 
 def _running_beside(e: Evidence) -> tuple[RayJob, ...]:
     judged = known(e.job)
-    mine = {judged.submission_id, judged.job_id} - {""} if judged else set()
+    mine = {judged.submission_id, judged.job_id} - {"", None} if judged else set()
     return tuple(j for j in known(e.other_jobs) or () if j.status not in ENDED and not mine & {j.submission_id, j.job_id})
 
 

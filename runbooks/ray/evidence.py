@@ -26,7 +26,7 @@ class RayJob(Frozen):
     """A submitted job. The entrypoint's secrets are replaced."""
 
     submission_id: str
-    job_id: str = ""  # of its driver, "" before it runs
+    job_id: str | None = None  # of its driver, "" where it has none (before it runs); None: its record does not say
     status: str  # PENDING | RUNNING | STOPPED | SUCCEEDED | FAILED
     error_type: str = ""
     message: str = ""
@@ -44,7 +44,7 @@ class Actor(Frozen):
     class_name: str
     name: str = ""
     state: str  # DEPENDENCIES_UNREADY | PENDING_CREATION | ALIVE | RESTARTING | DEAD
-    job_id: str = ""
+    job_id: str = ""  # "": its record does not say
     pid: MaybeProcessId = None  # as its worker knows itself, in the PID namespace of its raylet; None: it was none yet
     node_id: str = ""
     ip: str = ""  # by its death record, "" of one that lives

@@ -5,12 +5,19 @@ from datetime import datetime
 from runbooks.core.ray_view import RayNode
 from runbooks.core.reading import Known, Reading, value_or
 from runbooks.core.same_process import Numbered
-from runbooks.ray.evidence import Actor, Evidence, NodeLogs, WorkerActivity
+from runbooks.ray.evidence import Actor, Evidence, NodeLogs, RayJob, WorkerActivity
 
 
 def ip_of(a: Actor, nodes: Reading[tuple[RayNode, ...]]) -> str:
     """Its node's address: its death record says it, else the head's list of nodes; "" where neither does."""
     return a.ip or next((n.ip for n in value_or(nodes, ()) if a.node_id and n.node_id == a.node_id), "")
+
+
+def of_job(a: Actor, job: RayJob) -> bool | None:
+    """Whether it is an actor of that job. None: one of the two records does not say."""
+    if job.job_id == "":
+        return False
+    return a.job_id == job.job_id if a.job_id and job.job_id else None
 
 
 def actor_at(e: Evidence, a: Actor, n: NodeLogs, seen_at: datetime | None = None) -> Numbered | None:

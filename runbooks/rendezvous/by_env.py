@@ -12,7 +12,7 @@ from runbooks.parsers.address import host_port, is_loopback
 from runbooks.rendezvous.causes import benign, likely, possible
 from runbooks.rendezvous.evidence import Evidence, NodeFacts, Port, Worker
 from runbooks.rendezvous.launches import MASTER_PORT, live_workers
-from runbooks.rendezvous.life import known_nodes, place_of
+from runbooks.rendezvous.life import from_inside, known_nodes, place_of
 
 NAMED = 4  # ranks in a sentence
 
@@ -195,8 +195,7 @@ def _unseen(evidence: Evidence) -> Iterator[str]:
     for n in known_nodes(evidence):
         if n.hidden:
             yield f"{n.hidden} processes on {n.node} hide their environment from this user"
-        if n.inside and not evidence.contained:
-            yield f"{n.node} was read from inside a container ({n.inside}): processes beside it are not seen"
+    yield from from_inside(evidence)
 
 
 def _connected(job: EnvJob, evidence: Evidence) -> Iterator[str]:

@@ -129,7 +129,7 @@ class NodeFacts(Frozen):
     pids: tuple[Pid, ...] = ()  # of the pids that were asked for: those that exist and are no zombie
     namespace: int | None = None  # inode of the PID namespace in which its names were read; None: an older record
     hidden: int = 0  # processes whose environment could not be read
-    inside: str = ""  # why this is a container's view, in which processes beside it are not seen
+    inside: str | None = None  # why this is a container's view, in which processes beside it are not seen; "": none; None: not said
     ports: tuple[Port, ...] = ()
     reach: tuple[Reachability, ...] = ()
     checkpoints: int | None = None  # files that match the configured glob

@@ -10,6 +10,7 @@ from runbooks.rendezvous.evidence import Agent, Evidence, Worker
 from runbooks.rendezvous.life import known_nodes, place_of
 
 MASTER_PORT = 29500  # torchrun's own default
+ONE_JOB = "which script each of them starts: whether they are one job"
 NO_ENDPOINT = "localhost"  # what c10d takes then; a master address is not looked at
 
 
@@ -44,35 +45,42 @@ def _who(agents: list[Agent]) -> str:
 def _one_id(run: str, agents: list[Agent], evidence: Evidence) -> list[Cause]:
     """Agents that share an id: are they one job? Two names of one machine are one endpoint."""
     endpoints = {(a.launch.backend, place_of(a.launch.endpoint, evidence)) for a in agents}
-    scripts = sorted({a.launch.script for a in agents})
-    subject = f"run {run}"
+    scripts = sorted({a.launch.script for a in agents} - {""})
+    told, subject = all(a.launch.script for a in agents), f"run {run}"  # else they may be two jobs
     if len(scripts) > 1 and len(endpoints) < len(agents):
         words = [f"{_who(agents)} share the id {run!r} and run different scripts: {', '.join(scripts)}"]
         if run == DEFAULT_RUN_ID:
             words.append("'none' is what torchrun uses when --rdzv-id is not given")
         return [confirmed("run-id-collision", subject, *words)]
     if len({a.launch.script_digest for a in agents}) > 1 and run == DEFAULT_RUN_ID and len(endpoints) < len(agents):
-        words = [f"{_who(agents)} use the default id 'none' for {scripts[0]} with different arguments"]
+        what = scripts[0] if scripts else "their script"
+        words = [f"{_who(agents)} use the default id 'none' for {what} with different arguments"]
         return [likely("run-id-collision", subject, *words, decides=("whether they are meant to be one job",))]
-    if len(endpoints) > 1 and len(agents) > 1 and len(scripts) == 1:
+    if len(endpoints) > 1 and len(agents) > 1 and len(scripts) < 2:
         said = "; ".join(f"{a.node}: {a.launch.backend} {a.launch.endpoint}" for a in agents)
-        return [confirmed("settings-differ", subject, f"one id, different endpoints: {said}")]
+        return [_differ(subject, f"one id, different endpoints: {said}", told)]
     if len({(a.launch.min_nodes, a.launch.max_nodes) for a in agents}) > 1:
         said = "; ".join(f"{a.node}: --nnodes={a.launch.min_nodes}:{a.launch.max_nodes}" for a in agents)
-        return [confirmed("settings-differ", subject, f"one id, different --nnodes: {said}")]
+        return [_differ(subject, f"one id, different --nnodes: {said}", told)]
     return []
+
+
+def _differ(subject: str, words: str, told: bool) -> Cause:
+    """Settings that must be alike in one job. `told`: which script each agent starts is known, so that they are one job."""
+    return confirmed("settings-differ", subject, words) if told else likely("settings-differ", subject, words, decides=(ONE_JOB,))
 
 
 def _different_ids(agents: list[Agent]) -> list[Cause]:
     """The same script at the same endpoint under ids that differ, each short of nodes."""
     causes = []
-    for script, endpoint in sorted({(a.launch.script, a.launch.endpoint) for a in agents}):
+    for script, endpoint in sorted({(a.launch.script, a.launch.endpoint) for a in agents if a.launch.script}):
         mine = [a for a in agents if (a.launch.script, a.launch.endpoint) == (script, endpoint)]
         by_id = {r: [a for a in mine if a.launch.run_id == r] for r in sorted({a.launch.run_id for a in mine})}
         if len(by_id) > 1 and all(_short(found) for found in by_id.values()):
             words = "; ".join(f"{_who(found)}: --rdzv-id={r}" for r, found in by_id.items())
             where = f"{script} at {endpoint}"
-            causes.append(confirmed("settings-differ", where, f"ids differ, each waits alone: {words}"))
+            told = all(a.launch.script for a in agents if a.launch.endpoint == endpoint)
+            causes.append(_differ(where, f"ids differ, each waits alone: {words}", told))
     return causes
 
 
@@ -92,19 +100,27 @@ def meets_at(agent: Agent) -> str:
 def _static(agents: list[Agent], evidence: Evidence) -> list[Cause]:
     """Agents of one script at one master address, each told its own rank: do their ranks and counts fit together?"""
     boots = {n.node: n.boot_id for n in known_nodes(evidence)}
-    groups: dict[tuple[str, str], list[Agent]] = {}
+    places: dict[str, list[Agent]] = {}
     for a in agents:
         host = meets_at(a).rpartition(":")[0]
         if a.launch.backend == "static" and not a.launch.standalone and host and not is_loopback(host.strip("[]")):
-            groups.setdefault((place_of(meets_at(a), evidence), a.launch.script), []).append(a)
-    return [c for mine in groups.values() if max(a.launch.max_nodes for a in mine) > 1 for c in _ranks(mine, boots)]
+            places.setdefault(place_of(meets_at(a), evidence), []).append(a)
+    groups = [g for mine in places.values() for g in _by_script(mine)]
+    return [c for mine in groups if max(a.launch.max_nodes for a in mine) > 1 for c in _ranks(mine, boots)]
+
+
+def _by_script(agents: list[Agent]) -> list[list[Agent]]:
+    """Those of one script; one that does not say its script may be of each."""
+    said = sorted({a.launch.script for a in agents} - {""}) or [""]
+    return [[a for a in agents if a.launch.script in (script, "")] for script in said]
 
 
 def _ranks(agents: list[Agent], boots: dict[str, str]) -> list[Cause]:
-    subject = f"{agents[0].launch.script} at {meets_at(agents[0])}"
+    told = all(a.launch.script for a in agents)
+    subject = f"{max(a.launch.script for a in agents) or 'a job'} at {meets_at(agents[0])}"
     if len({(a.launch.min_nodes, a.launch.max_nodes) for a in agents}) > 1:
         said = "; ".join(f"{a.node}: --nnodes={a.launch.min_nodes}:{a.launch.max_nodes}" for a in agents)
-        return [confirmed("settings-differ", subject, f"one master address, different --nnodes: {said}")]
+        return [_differ(subject, f"one master address, different --nnodes: {said}", told)]
     numbered = [a for a in agents if a.launch.node_rank.isdecimal()]
     beyond = [a for a in numbered if int(a.launch.node_rank) >= a.launch.max_nodes]
     words = [f"pid {a.pid} on {a.node}: --node-rank={a.launch.node_rank} of {a.launch.max_nodes} nodes, which count from 0" for a in beyond]
@@ -119,7 +135,7 @@ def _ranks(agents: list[Agent], boots: dict[str, str]) -> list[Cause]:
             check = f"whether {_who(left)} is left from an earlier start"
             causes.append(likely("settings-differ", subject, said, decides=(check,)))
         else:
-            causes.append(confirmed("settings-differ", subject, said))
+            causes.append(_differ(subject, said, told))
     return causes
 
 

@@ -202,22 +202,25 @@ def _unsure(
         for n in known_nodes(evidence)
         if n.hidden
     ]
-    words += [
-        f"{n.node} was read from inside a container ({n.inside}): agents beside it are not seen"
-        for n in known_nodes(evidence)
-        if n.inside and not evidence.contained
-    ]
+    words += from_inside(evidence)
     if not evidence.nodes:
         words.append("no node was read")
     return (*words, *_strangers(run, members, evidence), *_odd(run))
+
+
+def from_inside(evidence: Evidence) -> list[str]:
+    """Nodes of which only a container's view was read, or of which that was not said; none where the fleet file says that it is all."""
+    nodes = () if evidence.contained else known_nodes(evidence)
+    said = [f"{n.node} was read from inside a container ({n.inside}): processes beside it are not seen" for n in nodes if n.inside]
+    return [*said, *(f"whether {n.node} was read from inside a container was not said" for n in nodes if n.inside is None)]
 
 
 def _strangers(run: RunKeys, members: tuple[Member, ...], evidence: Evidence) -> tuple[str, ...]:
     """Hosts that nobody looked at. A host that calls itself localhost is only known where etcd is on loopback too."""
     nodes = known_nodes(evidence)
     here = all(is_loopback(address_of(e).rsplit(":", 1)[0]) for e in evidence.endpoints)
-    master = run.master.rsplit(":", 1)[0]
-    words = []
+    master = (run.master or "").rsplit(":", 1)[0]
+    words = ["on which host its rank 0 was, was not said"] if run.master is None else []
     for addr in sorted({*(m.addr for m in members), *([master] if master else [])}):
         if is_loopback(addr) and not here:
             words.append(f"participant host {addr} names no machine")

@@ -99,17 +99,21 @@ def _boss(port: Port, node: NodeFacts) -> Agent | None:
     return None
 
 
-def _mates(one: Agent, other: Agent) -> bool:
-    """Two agents of one static job on this machine: rank 0 has the port for all of them."""
+def _mates(one: Agent, other: Agent) -> bool | None:
+    """Two agents of one static job on this machine: rank 0 has the port for all of them. None: the script of one is not said."""
     a, b = one.launch, other.launch
-    alike = (a.script, a.master_addr, a.max_nodes) == (b.script, b.master_addr, b.max_nodes)
-    return alike and a.backend == b.backend == "static" and a.node_rank != b.node_rank
+    if (a.master_addr, a.max_nodes, a.backend) != (b.master_addr, b.max_nodes, b.backend) or a.backend != "static":
+        return False
+    if a.node_rank == b.node_rank:
+        return False
+    return a.script == b.script if a.script and b.script else None
 
 
 def _other(port: Port, node: NodeFacts, where: str, asked: bool) -> list[Cause]:
     agent = holder_agent(port, node)
     of = agent or _boss(port, node)
-    wants = [a for a in node.agents if a.launch.master_port == port.port and a is not of and not (of and _mates(a, of))]
+    others = {a.pid: _mates(a, of) if of else False for a in node.agents if a.launch.master_port == port.port and a is not of}
+    wants = [a for a in node.agents if others.get(a.pid, True) is not True]
     if not asked and not wants:
         return []
     if agent is not None and not wants and agent.ppid == 1 and not agent.workers:
@@ -120,4 +124,7 @@ def _other(port: Port, node: NodeFacts, where: str, asked: bool) -> list[Cause]:
     if not (holders := ", ".join(named(port))):
         words = "a process that this user may not see listens on it"
         return [likely("port-other-job", where, words, decides=("whose process listens there: `ss -ltnp` as root on that node",))]
+    if not asked and all(others[a.pid] is None for a in wants):
+        check = (f"whether pid {', '.join(str(a.pid) for a in wants)}, which was given that port, is of the same job: its script",)
+        return [likely("port-other-job", where, f"{holders} listens on it", decides=check)]
     return [confirmed("port-other-job", where, f"{holders} listens on it")]

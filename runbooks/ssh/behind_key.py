@@ -77,19 +77,22 @@ def _nologin(v: SshView, heard: tuple[str, ...]) -> str:
 def _command(v: SshView, w: Wire) -> None:
     said, far, user = f"the key is accepted, and then the command ends: {w.command_says}", v.far, f"account {v.e.user}"
     closed, forced, key = _closed(v, (w.command_says,)), far.settings.get("forcecommand", "none") if far else "none", _own_line(v, w)
+    shell = () if far and far.shell else (f"not read: the shell of {v.e.user}",)  # one that lets nobody in stands before all of these
+    sure = LIKELY if shell else SURE
     if far and far.shell.rpartition("/")[2] in NO_LOGIN:
         v.say("shell-missing", SURE, f"the shell of {v.e.user} is {far.shell}", said, about=user)
     elif closed:
         v.say("logins-closed", SURE, closed, said)
     elif far and forced != "none":
         words = f"ForceCommand {forced} stands in the place of every command"
-        v.say("forced-by-the-server", SURE, words, said, about=f"sshd on {far.host}")
+        v.say("forced-by-the-server", sure, words, said, about=f"sshd on {far.host}", decides=shell)
     elif key:
         words = f"{key[0]} line {key[1].line}: command= stands in the place of every command of this key"
-        v.say("forced-by-the-key", SURE, words, said, about=key[0])
+        v.say("forced-by-the-key", sure, words, said, about=key[0], decides=shell)
     elif far and far.shell_in_chroot is False:
         root = far.settings.get("chrootdirectory", "?")
-        v.say("chroot-without-shell", SURE, f"ChrootDirectory {root} holds no {far.shell}", said, about=f"sshd on {far.host}")
+        words = f"ChrootDirectory {root} holds no {far.shell or 'shell of this account'}"
+        v.say("chroot-without-shell", sure, words, said, about=f"sshd on {far.host}", decides=shell)
     else:
         gaps, more = tuple(_not_read(v, far)), unexplained(v)
         gaps = gaps or (MEANT if more else ())
@@ -108,8 +111,12 @@ def _not_read(v: SshView, far: FarSide | None) -> Iterator[str]:
     if far is None:
         yield "not read, no second way in: the shell, command= in authorized_keys, ForceCommand, ChrootDirectory, /etc/nologin"
         return
+    if not far.shell:
+        yield f"not read: the shell of {v.e.user}"
     if not far.settings:
         yield "not read: ForceCommand and ChrootDirectory (sshd -T)"
+    elif far.settings.get("chrootdirectory", "none") != "none" and far.shell_in_chroot is None:
+        yield f"not read: whether ChrootDirectory {far.settings['chrootdirectory']} holds {far.shell}"
     if v.key and v.key.certificate:
         yield "not read: force-command in the certificate (ssh-keygen -L)"
     if not any(f.by_sshd and f.lines for f in far.files) and not (v.key and v.key.certificate):

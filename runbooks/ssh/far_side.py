@@ -165,13 +165,9 @@ def _path(v: SshView, far: FarSide) -> None:
     for p in wrong_entries(far) if strict else ():
         said = f"{p.path}: owner {p.uid}, mode {p.mode:04o}; {v.e.user} is {far.uid}"
         home = p.path == far.home and p.uid not in (0, far.uid)
-        v.say(
-            "home-of-another-user" if home else "server-strict-modes",
-            SURE if line or p.exists else LIKELY,
-            said,
-            *quote(line),
-            about=p.path,
-        )
+        decides = () if far.home else (f"which folder is the home: `getent passwd {v.e.user}` there",)
+        slug = "home-of-another-user" if home else "server-strict-modes"
+        v.say(slug, SURE if far.home else LIKELY, said, *quote(line), about=p.path, decides=decides)
     if line and not (strict and wrong_entries(far)):
         v.say("server-strict-modes", LIKELY, *quote(line), about=line.about)
     line = v.told(SshdMessage.UNREADABLE_KEYS)

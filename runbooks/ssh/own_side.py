@@ -73,7 +73,9 @@ def _damaged(v: SshView, key: GivenKey, shape: KeyShape) -> None:
     if key.library_reads:
         said.append("this library repairs it while reading, so it works here and fails with ssh")
     harmless = key.openssh_reads is True and key.library_reads is not False
-    v.say("key-file-unparsable", POSSIBLE if harmless else SURE, *said, about=key.source)
+    asked = key.openssh_reads is not None or key.library_reads is False or not key.place  # ssh reads no key but from a file
+    decides = () if asked else (f"whether ssh reads it: ssh-keygen -y -P '' -f {key.place}",)
+    v.say("key-file-unparsable", POSSIBLE if harmless else SURE if asked else LIKELY, *said, about=key.source, decides=decides)
 
 
 def _mode(v: SshView, key: GivenKey) -> None:

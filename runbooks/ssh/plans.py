@@ -113,6 +113,8 @@ def _path(v: SshView, sure: set[str]) -> Plan | str:
     wanted = sure & {"server-strict-modes", "home-of-another-user"}
     if not wanted or v.far is None:
         return ""
+    if not v.far.home:
+        return f"the path is not repaired: which folder is {v.e.user}'s home could not be read"
     wrong = [p for p in wrong_entries(v.far) if p.path in {c.subject for c in v.causes}]
     inside = [p for p in wrong if p.path == v.far.home or p.path.startswith(v.far.home.rstrip("/") + "/")]
     outside = [p.path for p in wrong if p not in inside]
@@ -148,6 +150,8 @@ def _register(v: SshView, sure: set[str]) -> Plan | str:
         return "no key is added: the fleet file does not name the public half of the key that is used"
     if not v.e.public_line:
         return "no key is added: the text of its public half was not read"
+    if not v.far.home:
+        return f"no key is added: which folder is {v.e.user}'s home could not be read"
     home = v.far.home.rstrip("/") + "/"
     file = next((f for f in v.far.files if f.by_sshd and f.path.startswith(home)), None)
     if file is None:

@@ -65,7 +65,7 @@ def _readings(context: Context, got: dict[str, Any], source: Source) -> HostRead
         daemon_pid=daemon["pid"], daemon_started_at=_at(daemon["started_at"]), daemon_alive=daemon["alive"],
         upgrades=tuple(Upgrade(at=datetime.fromtimestamp(p["at"], UTC), package=p["package"], what=p["what"], about=p["about"])
                        for p in got["packages"]),
-        places=tuple(HostPath(**p) for p in got["places"]), driver=Driver(**got["driver"]) if got["driver"] else None,
+        places=tuple(HostPath(**p) for p in got["places"]), driver=Driver(**(got["driver"] or {})),
         engine_unit=_unit(got["unit"]), faults=tuple(KernelFault(**{**f, "at": _at(f["at"])}) for f in got["kernel"]["faults"]),
         time_jumps=tuple(got["time_jumps"]),
     )  # fmt: skip

@@ -76,7 +76,7 @@ LEFT = {  # what a judgment leaves alone, and who needs it
     },
     "container-death": {
         SHOWN: "ContainerFacts.created_at ContainerFacts.env_names ContainerFacts.network_mode ContainerFacts.privileged "
-               "KernelFault.process KernelOom.process MountPoint.propagation MountPoint.rw",
+               "MountPoint.propagation MountPoint.rw",
         READER: "ContainerFacts.devices ContainerInside.pids HostFacts.clock_at",
         SHARED: "RayHead.stopped RayNode.resources Served.halted",
     },

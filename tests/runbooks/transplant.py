@@ -43,15 +43,14 @@ class Shown(StrEnum):
     NOT = "the cause stands as before"
     NO_CAUSE = "no situation finds the cause"
     NO_RIVAL = "no situation finds the alternative"
-    NOT_TRIED = "described in words, and no situation shows it: not tried"
     NO_READING = "no two situations differ in that reading"
 
 
 PROVEN = (Shown.RIVAL, Shown.TOGETHER, Shown.FALLS, Shown.WORDS, Shown.OTHERWISE)
 BEGIN, END = "<!-- excluded: written by `python -m tests.runbooks.transplant` -->", "<!-- end of excluded -->"
 RESULTS = Path(__file__).resolve().parents[1] / "RESULTS.md"
-IN_WORDS: dict[str, dict[str, list[str] | str]] = yaml.safe_load((Path(__file__).parent / "alternatives.yaml").read_text(encoding="utf-8"))
-"""Runbook -> alternative in words -> the situations in which it is so, or why it is not tried."""
+IN_WORDS: dict[str, dict[str, list[str]]] = yaml.safe_load((Path(__file__).parent / "alternatives.yaml").read_text(encoding="utf-8"))
+"""Runbook -> alternative in words -> the situations in which it is so."""
 
 
 class Pair(NamedTuple):
@@ -114,8 +113,6 @@ def tried(pair: Pair) -> Trial:
 def _tried_in_words(pair: Pair) -> Trial:
     """The reading as it is where the alternative is so, which gives an answer there, takes the cause away."""
     named, of = IN_WORDS[pair.runbook][pair.rival], _confirming(pair.runbook, pair.cause)
-    if isinstance(named, str):
-        return Trial(Shown.NOT_TRIED)
     if not of:
         return Trial(Shown.NO_CAUSE)
     by = [Found(s, NOBODY) for s in situations() if s.runbook == pair.runbook and s.title in named]
@@ -296,10 +293,9 @@ def _with(value: Any, place: Place, new: Any) -> Any:
 
 
 def unshown(runbook: str) -> list[str]:
-    """The pairs that are tried and of which nothing is proven, with what was seen instead."""
+    """The pairs of which nothing is proven, with what was seen instead."""
     trials = ((pair, tried(pair)) for pair in pairs(runbook))
-    allowed = (*PROVEN, Shown.NOT_TRIED)
-    return [f"{pair}: {x.shown} ({x.of!r} with that of {x.by!r})" for pair, x in trials if x.shown not in allowed]
+    return [f"{pair}: {x.shown} ({x.of!r} with that of {x.by!r})" for pair, x in trials if x.shown not in PROVEN]
 
 
 def counted() -> str:

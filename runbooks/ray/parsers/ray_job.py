@@ -34,7 +34,7 @@ def _job(x: Mapping[str, Any], clean: Clean) -> RayJob:
     code = x.get("driver_exit_code")
     return RayJob(
         submission_id=x.get("submission_id") or "",
-        job_id=x.get("job_id") or "",
+        job_id=(x["job_id"] or "") if "job_id" in x else None,
         status=x["status"],
         error_type=x.get("error_type") or "",
         message=clean(plain(x.get("message") or ""))[-6000:],

@@ -60,7 +60,7 @@ class RunKeys(Frozen):
     tree: tuple[Key, ...] = ()  # etcd: every other key and directory of the run, parents first
     ranks: tuple[int, ...] = ()  # etcd: ranks of the active version whose 10 s keep-alive exists
     rounds: tuple[int, ...] = ()  # rounds (or versions) that have store keys
-    master: str = ""  # MASTER_ADDR:MASTER_PORT of the newest round in the store
+    master: str | None = None  # MASTER_ADDR:MASTER_PORT of the newest round in the store; "": it has none; None: not said
     ambiguous: tuple[str, ...] = ()  # store names that could belong to another run id as well
 
     cut: int = 0  # keys that were read and are not listed here
@@ -219,6 +219,7 @@ def _legacy(top: Key, below: list[Key], prefix: str) -> RunKeys:
         tree=(top, *(k for k in below if k is not active)),
         ranks=tuple(sorted(int(r) for r in ranks if r.isdecimal())),
         rounds=tuple(sorted(int(m[1]) for m in versions if m)),
+        master="",  # that backend names no host in its keys
     )
 
 

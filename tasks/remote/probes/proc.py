@@ -127,7 +127,7 @@ def environ(pid: int, keep: "re.Pattern[str]") -> "dict[str, str] | None":
     except OSError:
         return None
     pairs = [e.split("=", 1) for e in raw.split("\0") if "=" in e]
-    if not pairs and "libtorch" in (read("/proc/%d/maps" % pid, 4 << 20) or ""):
+    if not pairs and re.search("libtorch|libcuda", read("/proc/%d/maps" % pid, 4 << 20) or ""):
         return None  # a title that was set (setproctitle) has overwritten it
     return {k: v for k, v in pairs if keep.match(k)}
 

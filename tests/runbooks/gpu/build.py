@@ -133,7 +133,7 @@ def _gpu(index: int, words: dict[str, Any]) -> dict[str, Any]:
 
 
 def _process(words: dict[str, Any]) -> dict[str, Any]:
-    """`still: true` sets every counter to zero movement; `works: true` uses CPU."""
+    """All was read, and nothing moved; `works: true` uses CPU. `run: null`: its environment was not read, {}: it names no run."""
     p = dict(words)
     pid = p["pid"]
     still = {"cpu_window_s": 0.0, "io_window_bytes": 0, "sockets_moved_bytes": 0}
@@ -141,6 +141,7 @@ def _process(words: dict[str, Any]) -> dict[str, Any]:
         "start_ticks": TICKS + pid, "age_s": 7200.0, "state": "S", "ppid": 420, "pgid": pid, "sid": 418, "uid": 1000,
         "user": "lab", "command": "python3 /srv/job/train_selfplay.py", "cgroup": "/user.slice/session-4.scope",
         "cpu_s": 60.0, "read_bytes": 1000, "written_bytes": 1000, "nvidia_fds": [], "torch": "2.8.0+cu128",
+        "run": {},
     }  # fmt: skip
     found = base | still | ({"cpu_window_s": 3.8} if p.pop("works", False) else {}) | p
     found.setdefault("states", [found["state"]] * 2)

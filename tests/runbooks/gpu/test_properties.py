@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from runbooks.core.reading import Unknown, UnknownReason
 from runbooks.core.verdict import Certainty, Diagnosis, State
+from runbooks.gpu.company import WAITS
 from runbooks.gpu.evidence import Evidence
 from tests.runbooks.gpu.build import AT, evidence, judge
 
@@ -51,6 +52,7 @@ def anything(pid: int) -> st.SearchStrategy[dict[str, Any]]:
             "wchan": st.sampled_from(["", "", "nv_wait", "nfs_wait", "__refrigerator"]),
             "listening": st.sampled_from([(), (), (8000,)]),
             "threads": st.sampled_from([1, 4]),
+            "run": st.sampled_from([{}, {}, None]),
         }
     )
 
@@ -192,8 +194,18 @@ def test_no_plan_on_idleness_without_a_reading_that_covers_the_limit(e: Evidence
     """One window can't confirm idleness or a spin."""
     d = judge(e)
     covered = e.earlier.kind == "known" and e.earlier.value.taken_at <= AT - timedelta(seconds=600)
-    slow = [c for c in d.causes if c.slug in ("idle-process", "orphan-idle", "device-spin", "collective-spin")]
+    slow = [c for c in d.causes if c.slug in WAITS]
     assert covered or all(c.certainty is not Certainty.CONFIRMED for c in slow)
+
+
+@MANY
+@given(NODES)
+def test_who_may_have_mates_that_nobody_saw_is_not_proven_to_wait_for_nothing(e: Evidence) -> None:
+    """An environment that was not read may name a run: what looks idle is not confirmed, and nothing of it is ended."""
+    d = judge(e)
+    known = {p.pid: p for p in e.processes.value} if e.processes.kind == "known" else {}
+    sure = {p for c in d.causes if c.slug in WAITS and c.certainty is Certainty.CONFIRMED for p in pids_in(c.subject)}
+    assert all(known[p].run is not None for p in sure)
 
 
 @MANY

@@ -87,7 +87,7 @@ def process(name: str, cpu_window_s: float, age_s: float | None = None) -> Proce
         pid=int(pid), start_ticks=4000 + int(pid), age_s=age_s or float(age), state=stat[0], states=(stat[0],) * 6,
         ppid=int(ppid), pgid=int(pgid), sid=int(sid), uid=0, user=user, command=command, cgroup="/", job="train",
         nvidia_fds=("/dev/nvidia0",), cpu_s=3600.0 * hours + 60 * minutes + seconds, cpu_window_s=cpu_window_s,
-        read_bytes=5000, written_bytes=100, io_window_bytes=0, sockets_moved_bytes=0,
+        read_bytes=5000, written_bytes=100, io_window_bytes=0, sockets_moved_bytes=0, run={},
     )  # fmt: skip
 
 

@@ -89,6 +89,7 @@ def legacy(given: dict[str, Any], read: int) -> RunKeys:
         tree=tuple(tree),
         ranks=tuple(given.get("ranks", [])),
         rounds=(1,),
+        master="",
     )
 
 

@@ -181,7 +181,7 @@ class World:
                 beats=tuple(Beat(member=m, at=START + timedelta(seconds=t)) for m, t in run.beats.items()),
             )
         store = tuple(store_key(name, r, 0) for r in rounds)
-        return RunKeys(run=name, backend=Backend.ETCD_V2, state=state, rendezvous=key, store=store, rounds=rounds)
+        return RunKeys(run=name, backend=Backend.ETCD_V2, state=state, rendezvous=key, store=store, rounds=rounds, master="")
 
     def node(self, name: str, asked: set[int]) -> NodeView:
         """What a look at a node gives."""
@@ -196,6 +196,7 @@ class World:
             names=(name,),
             clock_s=clock,
             namespace=MACHINE,
+            inside="",
             agents=tuple(self._seen(a) for a in mine if a.agent_lives and a.plain),
             workers=tuple(
                 Worker(node=name, pid=a.pid + 5000, start_ticks=1, started_s=0, state="S", ppid=a.pid, run_id=a.run)

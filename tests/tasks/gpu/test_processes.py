@@ -11,6 +11,7 @@ import pytest
 
 from runbooks.core.reading import Known, Unknown, UnknownReason
 from tasks.context import Context
+from tasks.gpu.probes.processes import RUN
 from tasks.gpu.processes import read_processes
 from tests.support.gpu_node import ALIVE, BOOT, context, job, look, running, wait_state
 from tests.support.need import need_program
@@ -177,6 +178,17 @@ def test_facts_and_holders() -> None:
     assert isinstance(got.holders, Known | Unknown)
 
 
+def test_an_environment_that_names_no_run_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in filter(RUN.match, list(os.environ)):
+        monkeypatch.delenv(name)
+    with running("sleep") as p:
+        assert look(p.pid)[p.pid].run == {}
+    monkeypatch.setenv("MASTER_ADDR", "node-a")
+    monkeypatch.setenv("MASTER_PORT", "29500")
+    with running("sleep") as p:
+        assert look(p.pid)[p.pid].run == {"MASTER_ADDR": "node-a", "MASTER_PORT": "29500"}
+
+
 def as_nobody(ctx: Context, monkeypatch: pytest.MonkeyPatch) -> Context:
     """The same node, logged in as a user without rights."""
     need_program("setpriv", "util-linux")
@@ -198,6 +210,7 @@ def test_without_rights_holders_are_unknown_never_none(monkeypatch: pytest.Monke
     assert found.io_window_bytes is None  # io is not: unknown, not 0
     assert found.read_bytes is None
     assert found.pid_namespace is None
+    assert found.run is None  # nor is its environment: not the same as one that names no run
 
 
 def test_no_python_on_the_node_is_tool_missing(monkeypatch: pytest.MonkeyPatch) -> None:
