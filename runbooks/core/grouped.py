@@ -46,6 +46,10 @@ class CauseGroup(NamedTuple):
         """Some are surer than others."""
         return len({c.certainty for c in self.causes}) > 1
 
+    def remedy(self, known: CauseKnowledge) -> str:
+        """What runbook.yaml says that helps, without what the report speaks against for one of them."""
+        return known.remedy_without({kind for c in self.causes for kind in c.withheld})
+
     @property
     def decides(self) -> tuple[str, ...]:
         """What would make them surer, each once; what differs in its ids alone is one line."""

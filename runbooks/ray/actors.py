@@ -1,5 +1,7 @@
 """Why a job's actors died, by their own death record, their log and the kernel log of their node."""
 
+import re
+
 from runbooks.core.host_facts import KernelOom
 from runbooks.core.reading import Absent, Known, Unknown, UnknownReason, value_or
 from runbooks.core.same_process import MACHINE, Numbered, Same, same_process
@@ -39,6 +41,16 @@ MEANS = {
     "nccl-timeout": ("nccl/timeout-unexplained", "nccl/timeout-while-one-rank-prepares"),
     "actor-crashed": ("container/crashed-by-signal",),
 }  # our causes of an actor's end that its own words can name, in this order, and their names in the knowledge base
+
+
+CLUSTER = {**DIED, **INTERFACE, "version-mismatch": ("ray-job/version-mismatch", "container-death/version-mismatch")}
+_WORKER = re.compile(r"^\((?:[\w.:<>]+ )?pid=\d+[^)]*\)")  # Ray puts it before what a worker says (log_monitor.py)
+
+
+def named_by_driver(error: str) -> str:
+    """Which cause of this runbook the first error in the driver's log names, "" if none; what killed an actor only by a worker's line."""
+    means = CLUSTER | MEANS if _WORKER.match(error) else CLUSTER
+    return next(iter(meanings(error, means)), "") if error else ""
 
 
 def node_logs(e: Evidence) -> tuple[NodeLogs, ...]:
