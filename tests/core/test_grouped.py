@@ -63,7 +63,7 @@ def test_a_remedy_is_told_without_what_the_report_speaks_against() -> None:
     whole = judged(1)
     cut = tuple(c.model_copy(update={"withheld": ("continue-processes",)}) for c in whole.diagnosis.causes)
     page = render(whole.model_copy(update={"diagnosis": whole.diagnosis.model_copy(update={"causes": cut})}), BOOK)
-    assert "Remedy: Ask who stopped it. `kill -CONT PID` lets it go on" in plain(render(whole, BOOK)).replace("\\", "")
+    assert "Remedy: Ask who stopped it. `kill -CONT 400` lets it go on" in plain(render(whole, BOOK)).replace("\\", "")
     assert "Remedy: Ask who stopped it. To end it loses what it has not saved" in plain(page).replace("\\", "")
 
 

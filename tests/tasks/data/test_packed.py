@@ -25,7 +25,7 @@ AS_ONE = "json.decoder.JSONDecodeError: Extra data: line 2 column 1 (char 173565
         ("t.jsonl.zst", gzip.compress(GOOD), "", ["compressed confirmed"], State.UNHEALTHY),
         ("t.jsonl.gz", gzip.compress(GOOD), READ_PACKED, ["compressed confirmed"], State.UNHEALTHY),
         ("t.jsonl.gz", gzip.compress(GOOD), AS_ONE, ["jsonl-named-json confirmed"], State.UNHEALTHY),
-        ("t.json.gz", gzip.compress(GOOD), "", ["jsonl-named-json confirmed"], State.HEALTHY),
+        ("t.json.gz", gzip.compress(GOOD), "", ["jsonl-named-json likely"], State.HEALTHY),
         ("t.json.gz", gzip.compress(json.dumps(ROWS).encode()), "", ["json-array confirmed"], State.HEALTHY),
         ("t.jsonl.gz", gzip.compress(json.dumps(ROWS, indent=1).encode()), "", ["json-array confirmed"], State.UNHEALTHY),
         ("t.jsonl.gz", gzip.compress(GOOD + b'{"text": "\xe9"}\n'), "", ["encoding confirmed"], State.UNHEALTHY),
