@@ -3,7 +3,7 @@
 from runbooks.container.evidence import ContainerFacts, EngineEvent, Evidence
 from runbooks.container.keepalive import keep_alive
 from runbooks.container.memory_kills import last_kill, out_of_memory
-from runbooks.container.others import only_on_failure, stopped_unit
+from runbooks.container.others import meant_to_last, only_on_failure, stopped_unit
 from runbooks.container.shared_end import WHEN, companions, ended_together, host_event, not_the_reboot
 from runbooks.container.start_errors import never_ran, start_error
 from runbooks.container.words import (
@@ -202,12 +202,6 @@ def _finished(e: Evidence, c: ContainerFacts) -> Cause:
     check = () if told else ("whether somebody stopped it: the engine's events around its end are lost",)
     words = ("exit code 0", lived(c), last_words(e))
     return cause("main-exited-zero", sure, f"container {c.name}", *words, decides=check, innocent=not meant_to_last(e, c))
-
-
-def meant_to_last(e: Evidence, c: ContainerFacts) -> bool:
-    """Whether anybody says that it goes on after code 0: its own restart policy, or the fleet file by what runs in it."""
-    w = e.wanted
-    return c.restart_policy not in ("", "no", "on-failure") or (w is not None and bool(w.start or w.ray_ip or w.match))
 
 
 def by_code(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:

@@ -164,8 +164,8 @@ def _what(c: Cause) -> str:
 
 
 def remedy(slug: str, cause: Cause) -> str:
-    """What runbook.yaml says that helps, with what the cause is about."""
-    return filled(book(slug).causes[cause.slug].remedy, cause)
+    """What runbook.yaml says that helps, with what the cause is about, as far as the rest of the report leaves it."""
+    return filled(book(slug).causes[cause.slug].remedy_without(cause.withheld), cause)
 
 
 def filled(text: str, cause: Cause) -> str:

@@ -1,7 +1,5 @@
 """Why a job's actors died, by their own death record, their log and the kernel log of their node."""
 
-import re
-
 from runbooks.core.host_facts import KernelOom
 from runbooks.core.reading import Absent, Known, Unknown, UnknownReason, value_or
 from runbooks.core.same_process import MACHINE, Numbered, Same, same_process
@@ -9,7 +7,7 @@ from runbooks.core.verdict import Cause, Certainty
 from runbooks.ray.errors import first_error
 from runbooks.ray.evidence import Actor, Evidence, LogFile, NodeLogs, RayJob
 from runbooks.ray.identity import actor_at, ip_of
-from runbooks.ray.parsers.ray_log import worker_logs
+from runbooks.ray.parsers.ray_log import is_of_worker, worker_logs
 from runbooks.ray.words import cause, known
 from runbooks.triage.text import meanings, says
 
@@ -44,12 +42,11 @@ MEANS = {
 
 
 CLUSTER = {**DIED, **INTERFACE, "version-mismatch": ("ray-job/version-mismatch", "container-death/version-mismatch")}
-_WORKER = re.compile(r"^\((?:[\w.:<>]+ )?pid=\d+[^)]*\)")  # Ray puts it before what a worker says (log_monitor.py)
 
 
 def named_by_driver(error: str) -> str:
     """Which cause of this runbook the first error in the driver's log names, "" if none; what killed an actor only by a worker's line."""
-    means = CLUSTER | MEANS if _WORKER.match(error) else CLUSTER
+    means = CLUSTER | MEANS if is_of_worker(error) else CLUSTER
     return next(iter(meanings(error, means)), "") if error else ""
 
 

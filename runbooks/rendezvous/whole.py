@@ -16,7 +16,7 @@ UNREADABLE = ("c10d", "static")
 OVER = "their rendezvous is done, and whether they train is not judged here: if they stand still, run zombie-gpu on their nodes"
 
 
-class Seat(Frozen):
+class LivingRank(Frozen):
     """A worker under the agent that started it."""
 
     worker: Worker
@@ -40,7 +40,7 @@ class Seat(Frozen):
 def whole_runs(evidence: Evidence, found: Iterable[Cause]) -> list[Cause]:
     """Each such run that is whole and of which no fault was found."""
     told = {c.subject for c in found if not c.innocent}
-    runs: dict[tuple[str, str, str], list[Seat]] = {}
+    runs: dict[tuple[str, str, str], list[LivingRank]] = {}
     for seat, place in _seats(evidence):
         runs.setdefault((seat.agent.launch.run_id, seat.agent.launch.backend, place), []).append(seat)
     whole = {key: seats for key, seats in runs.items() if _is_whole(seats) and not told & {x for s in seats for x in s.about}}
@@ -48,7 +48,7 @@ def whole_runs(evidence: Evidence, found: Iterable[Cause]) -> list[Cause]:
             for (run, backend, _), seats in sorted(whole.items()) if evidence.run in ("", run)]  # fmt: skip
 
 
-def _seats(evidence: Evidence) -> Iterator[tuple[Seat, str]]:
+def _seats(evidence: Evidence) -> Iterator[tuple[LivingRank, str]]:
     """Each living worker of such an agent, and the place of its master."""
     for node in known_nodes(evidence):
         agents = {a.pid: a for a in node.agents if a.state not in "ZX" and a.launch.backend in UNREADABLE}
@@ -57,16 +57,16 @@ def _seats(evidence: Evidence) -> Iterator[tuple[Seat, str]]:
             if agent and host and w.run_id == agent.launch.run_id and w.state not in "ZX" and not w.loader:
                 port = w.env.get("MASTER_PORT", "")
                 at = f"{node.boot_id}:{port}" if is_loopback(host) else place_of(host_port(host, port), evidence)
-                yield Seat(worker=w, agent=agent), at
+                yield LivingRank(worker=w, agent=agent), at
 
 
-def _is_whole(seats: list[Seat]) -> bool:
+def _is_whole(seats: list[LivingRank]) -> bool:
     sizes = {s.worker.env.get("WORLD_SIZE", "") for s in seats}
     size = sizes.pop()
     return not sizes and size.isdecimal() and sorted(s.rank for s in seats) == sorted(map(str, range(int(size))))
 
 
-def _words(seats: list[Seat]) -> str:
+def _words(seats: list[LivingRank]) -> str:
     first = sorted(seats, key=lambda s: int(s.rank))[:NAMED]
     who = ", ".join(f"rank {s.rank} (pid {s.worker.pid} on {s.worker.node})" for s in first)
     return f"all {len(seats)} ranks of it live: {who}" + (f" and {len(seats) - NAMED} more" if len(seats) > NAMED else "")
