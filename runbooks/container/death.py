@@ -4,9 +4,9 @@ from runbooks.container.evidence import ContainerFacts, EngineEvent, Evidence
 from runbooks.container.keepalive import keep_alive
 from runbooks.container.memory_kills import last_kill, out_of_memory
 from runbooks.container.not_said import as_said
-from runbooks.container.others import only_on_failure, stopped_unit
+from runbooks.container.others import meant_to_last, only_on_failure, stopped_unit
 from runbooks.container.shared_end import WHEN, companions, ended_together, host_event, not_the_reboot
-from runbooks.container.start_errors import start_error
+from runbooks.container.start_errors import never_ran, start_error
 from runbooks.container.words import (
     Limits,
     cause,
@@ -81,7 +81,7 @@ def _by_hand(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
 
 def _by_itself(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
     """Nobody asked for its end. An error of its own is said first; what ended with others in one moment is not its own end."""
-    if found := keep_alive_end(c, limits) or its_own_error(e, c, limits):
+    if found := keep_alive_end(c, limits) or never_ran(e, c) or its_own_error(e, c, limits):
         late = [_killed(e, c, limits).model_copy(update={"certainty": Certainty.POSSIBLE})] if c.exit_code in KILLED else []
         return [*found, *late]
     shared, own = ended_together(e, c, limits), own_end(e, c) or by_code(e, c, limits)
@@ -199,7 +199,8 @@ def _finished(e: Evidence, c: ContainerFacts) -> Cause:
     told = any(x.action == "die" for x in own_events(e, c))
     sure = Certainty.CONFIRMED if told and isinstance(e.log, Known) else Certainty.LIKELY
     check = () if told else ("whether somebody stopped it: the engine's events around its end are lost",)
-    return cause("main-exited-zero", sure, f"container {c.name}", "exit code 0", lived(c), last_words(e), decides=check)
+    words = ("exit code 0", lived(c), last_words(e))
+    return cause("main-exited-zero", sure, f"container {c.name}", *words, decides=check, innocent=not meant_to_last(e, c))
 
 
 def by_code(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:

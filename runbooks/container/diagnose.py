@@ -18,7 +18,7 @@ from runbooks.container.ray_level import blocked_by_head
 from runbooks.container.warnings import besides, must_not
 from runbooks.container.words import Limits as Limits
 from runbooks.container.words import cause, clock, deaths, known
-from runbooks.core.judgment import Judgment, state_of, tier
+from runbooks.core.judgment import Judgment, remedy, state_of, tier
 from runbooks.core.reading import Absent, Unknown
 from runbooks.core.rules import by_the_rules
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
@@ -27,6 +27,7 @@ from runbooks.triage.text import findings_of
 EVENTS = ("host-rebooted", "daemon-upgraded", "daemon-restarted")
 SLUG = "container-death"
 RUNS = ("running", "paused")
+UNASKED = "its restart policy asks for no start after code 0, and the fleet file names nothing that runs in it"
 
 
 @by_the_rules("container-death")
@@ -69,16 +70,18 @@ def _answer(e: Evidence, c: ContainerFacts | None, found: list[Cause], limits: L
     wrong = [x for x in causes if tier(x) < 2]
     young = too_young(e, c, limits) if c and c.status == "running" and not wrong else ""
     gaps = unread(e) if c and c.status == "running" and not wrong else ()
-    state = state_of(causes, blind=young or gaps)
+    done = next((x for x in causes if x.slug == "main-exited-zero" and x.innocent), None) if not wrong else None
+    asks = f"whether {e.name} was to go on: {UNASKED}" if done else ""
+    state = state_of(causes, blind=young or gaps or asks)
     return judgment.diagnosis(
         state=state,
         headline=_headline(e, causes, state, young),
         symptom=_symptom(e, c),
         must_not=must_not(e, c, causes),
         plans=plans_for(e, causes, limits) if state is State.UNHEALTHY else (),
-        after=besides(e, c, causes),
+        after=(*besides(e, c, causes), *([f"{done.subject}: {remedy(SLUG, done)}"] if done else [])),
         findings=(*_findings(e, limits, causes), *left_over(e, c, causes)),
-        unknowns=(young,) if young else (),
+        unknowns=tuple(filter(None, (young, asks))),
         by_hand=_by_hand(e, c),
         groups=company(e, c),
     )

@@ -105,3 +105,10 @@ def only_on_failure(e: Evidence, c: ContainerFacts) -> str:
     units = [s.name for s in known(e.supervisors) or () if s.restart == "on-failure"]
     who = [*(["the engine"] if c.restart_policy == "on-failure" else []), *units]
     return f"{' and '.join(who)} would restart it after a failure only: code 0 counts as none" if who else ""
+
+
+def meant_to_last(e: Evidence, c: ContainerFacts) -> bool:
+    """Whether anybody says that it goes on after code 0: its own restart policy, a unit, or the fleet file by what runs in it."""
+    w, units = e.wanted, known(e.supervisors) or ()
+    asked = w is not None and bool(w.start or w.ray_ip or w.match)
+    return asked or c.restart_policy not in ("", "no", "on-failure") or any(s.restart == "always" for s in units)

@@ -40,6 +40,19 @@ def start_error(e: Evidence, c: ContainerFacts) -> Cause:
     return _unnamed(c, words, there)
 
 
+def never_ran(e: Evidence, c: ContainerFacts) -> list[Cause]:
+    """Its log holds nothing but the words with which the runtime could not run its command: State.Error stays empty then."""
+    lines = [line for line in known(e.log) or () if line.strip()]
+    if not c.exit_code or not lines or not all(meanings(line, {"bad-command": MEANS["bad-command"]}) for line in set(lines)):
+        return []
+    words = (f"all that its log says: {lines[-1][:300]}", f"exit code {c.exit_code}")
+    check = (
+        f"the image's processor against the machine's: `docker image inspect --format '{{{{.Architecture}}}}' {c.image}`, `uname -m`",
+        "whether the file is in the image, may be executed, and has Unix line ends",
+    )
+    return [cause("bad-command", LIKELY, f"container {c.name}", *words, decides=check)]
+
+
 def _places(e: Evidence, paths: tuple[str, ...]) -> list[HostPath]:
     host = known(e.host)
     return [p for path in paths for p in (host.places if host else ()) if p.path == path and p.kind != "unread"]

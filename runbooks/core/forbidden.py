@@ -1,7 +1,7 @@
 """Prohibitions as data: a plan with a step that a cause of the same report forbids is withheld, and the report says so. Pure."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from runbooks.core.knowledge import CauseKnowledge, Runbook
@@ -33,13 +33,13 @@ def _commands(plan: Plan) -> Iterator[str]:
 def objection(book: Runbook, found: Diagnosis, plan: Plan) -> str:
     """What in the report forbids that plan, "" if nothing does. A cause that is ruled out forbids nothing."""
     for step in plan.steps:
-        for named in _named(book, found):
+        for named in named_by(book, found.causes, found.findings):
             if step.kind in named.forbids:
                 return f"“{named.title}” forbids {step.kind}"
         for cause in found.causes:
             known = book.causes.get(cause.slug)
-            stands = known and _stands(cause) and step.kind in known.forbids_on_it and is_about(cause, step)
-            if known and stands and not _follows(book, cause, found, plan):
+            against = known and stands(cause) and step.kind in known.forbids_on_it and is_about(cause, step)
+            if known and against and not _follows(book, cause, found, plan):
                 return f"“{known.title}” forbids {step.kind} on {cause.subject}"
     return ""
 
@@ -51,10 +51,10 @@ def _follows(book: Runbook, cause: Cause, found: Diagnosis, plan: Plan) -> bool:
     return any("*" in first or slug in first for slug in sure & set(plan.for_causes))
 
 
-def _named(book: Runbook, found: Diagnosis) -> Iterator[CauseKnowledge]:
-    """Causes that the report names: as its own, or in its findings as what a text says, of whatever runbook."""
-    yield from (book.causes[c.slug] for c in found.causes if _stands(c) and c.slug in book.causes)
-    yield from (known for finding in found.findings if (known := _meant(book, finding)))
+def named_by(book: Runbook, causes: Iterable[Cause], findings: Iterable[Finding]) -> Iterator[CauseKnowledge]:
+    """Causes that a report names: as its own, or in its findings as what a text says, of whatever runbook."""
+    yield from (book.causes[c.slug] for c in causes if stands(c) and c.slug in book.causes)
+    yield from (known for finding in findings if (known := _meant(book, finding)))
 
 
 def _meant(book: Runbook, finding: Finding) -> CauseKnowledge | None:
@@ -67,7 +67,8 @@ def _meant(book: Runbook, finding: Finding) -> CauseKnowledge | None:
     return library().named.get((family, slug))
 
 
-def _stands(cause: Cause) -> bool:
+def stands(cause: Cause) -> bool:
+    """It is not ruled out."""
     return cause.certainty is not Certainty.RULED_OUT
 
 
@@ -75,8 +76,12 @@ def is_about(cause: Cause, step: Step) -> bool:
     """Whether the step is about the very thing that the cause is about: an id of its subject stands in the step's arguments."""
     if any(step.args.get(name, value) != value for name, value in cause.told_apart):
         return False
-    ids = set(NAMED.findall(cause.subject)) or {cause.subject, cause.subject.rpartition("/")[2]}  # a file is named in its folder
-    return bool(ids & {step.owner, *_words(step.args)})
+    return bool(ids_of(cause.subject) & {step.owner, *_words(step.args)})
+
+
+def ids_of(subject: str) -> set[str]:
+    """The ids that a cause's subject names; the subject itself where it names none."""
+    return set(NAMED.findall(subject)) or {subject, subject.rpartition("/")[2]}  # a file is named in its folder
 
 
 def _words(value: Any) -> Iterator[str]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from runbooks.core.distinct import FEW
-from runbooks.core.judgment import general
+from runbooks.core.judgment import filled, general
 from runbooks.core.knowledge import CauseKnowledge
 from runbooks.core.outcome import Outcome
 from runbooks.core.report import Report
@@ -50,6 +50,11 @@ class CauseGroup(NamedTuple):
     def mixed(self) -> bool:
         """Some are surer than others."""
         return len({c.certainty for c in self.causes}) > 1
+
+    def remedy(self, known: CauseKnowledge) -> str:
+        """What runbook.yaml says that helps, without what the report speaks against for one of them; for one cause with its ids."""
+        text = known.remedy_without({kind for c in self.causes for kind in c.withheld})
+        return filled(text, self.causes[0]) if len(self.causes) == 1 else text
 
     @property
     def decides(self) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from runbooks.core.base import Frozen
 from runbooks.core.distinct import capital
 from runbooks.core.plan import Plan, Step
+from runbooks.core.remedies import NotDone
 
 NAME = "let it go on"
 ASK_FIRST = "nothing is lost. Ask first who stopped it, and why"
@@ -31,9 +32,10 @@ def not_from_here(it: Halted) -> str:
     return ""
 
 
-def withheld(pid: int | None, why: str) -> str:
+def withheld(pid: int | None, why: str) -> NotDone:
     """The sentence with which a report says so."""
-    return f"{f'pid {pid}' if pid else 'it'} is not continued from here: {why}"
+    line = f"{f'pid {pid}' if pid else 'it'} is not continued from here: {why}"
+    return NotDone(line, "continue-processes", [pid] if pid else [])
 
 
 def asking(*more: str) -> str:

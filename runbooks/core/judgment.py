@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from runbooks.core.distinct import FEW, names_of
 from runbooks.core.forbidden import NAMED
+from runbooks.core.remedies import spoken_against
 from runbooks.core.rules import book
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 
@@ -49,11 +50,13 @@ class Judgment:
     ) -> Diagnosis:  # fmt: skip
         """The whole of it. `must_not`: what is forbidden whatever was found; `before` and `after`: what a person does besides
         the remedies; `remedy`: a whole line in place of runbook.yaml's; `rest`: the other fields of a Diagnosis, as they are."""
-        causes = self.sort()
+        said = tuple(rest.pop("findings", ()))
+        causes = spoken_against(book(self.slug), self.sort(), said, (*before, *after))
         return Diagnosis(
             causes=causes,
             must_not=tuple(dict.fromkeys((*prohibited(self.slug, causes), *must_not))),
             do_now=tuple(dict.fromkeys((*before, *to_do(self.slug, causes, remedy), *after))),
+            findings=_permitted(self.slug, causes, said),
             **rest,
         )
 
@@ -119,8 +122,8 @@ def to_do(slug: str, causes: Iterable[Cause], own: Callable[[Cause], str] | None
             continue
         decides = c.decides or (book(slug).causes[c.slug].decided_by[:1] if tier(c) else ())
         lines = [f"find out first: {d}" for d in decides if c.certainty is not SURE]
-        lines += [book(slug).causes[c.slug].remedy] if tier(c) == 0 and not own else []
-        for line in lines:
+        lines += [book(slug).causes[c.slug].remedy_without(c.withheld)] if tier(c) == 0 and not own else []
+        for line in filter(None, lines):
             alike.setdefault(general(line, c), {})[c.subject, filled(line, c)] = None
         if tier(c) == 0 and own:
             alike.setdefault(own(c), {})["", own(c)] = None
@@ -146,14 +149,23 @@ def findings(slug: str, causes: Iterable[Cause], category: str) -> tuple[Finding
     )  # fmt: skip
 
 
+def _permitted(slug: str, causes: Iterable[Cause], said: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The findings, each remedy in them as far as the rest of the report leaves it; where nothing is left, what decides the cause."""
+    cut = {}
+    for c in (c for c in causes if c.withheld):
+        known = book(slug).causes[c.slug]
+        cut[filled(known.remedy, c)] = filled(known.remedy_without(c.withheld), c) or known.decided_by[0]
+    return tuple(f.model_copy(update={"action": cut.get(f.action, f.action)}) for f in said)
+
+
 def _what(c: Cause) -> str:
     """The subject with the number that was read of it."""
     return c.evidence[0] if c.subject in c.evidence[0] else f"{c.subject}: {c.evidence[0]}"
 
 
 def remedy(slug: str, cause: Cause) -> str:
-    """What runbook.yaml says that helps, with what the cause is about."""
-    return filled(book(slug).causes[cause.slug].remedy, cause)
+    """What runbook.yaml says that helps, with what the cause is about, as far as the rest of the report leaves it."""
+    return filled(book(slug).causes[cause.slug].remedy_without(cause.withheld), cause)
 
 
 def filled(text: str, cause: Cause) -> str:

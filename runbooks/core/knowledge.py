@@ -65,6 +65,7 @@ class CauseKnowledge(Frozen):
     explanation: str
     decided_by: tuple[str, ...] = Field(min_length=1)
     remedy: str
+    orders: dict[str, str] = {}  # action kind -> the part of `remedy` that asks for it: left out where the report speaks against that
     must_not: tuple[str, ...] = ()
     innocent: bool = False
     signatures: tuple[Signature, ...] = ()
@@ -78,6 +79,13 @@ class CauseKnowledge(Frozen):
     forbids_on_it: tuple[str, ...] = ()  # the same, but only for steps about the cause's own subject
     yields_to: tuple[str, ...] = ()  # slugs of causes that, when seen as well, come first; "*": any other root
     undecided: bool = False  # a starting point, not a cause: answered with "not enough" and `decided_by`
+
+    def remedy_without(self, kinds: Iterable[str]) -> str:
+        """The remedy without its orders of these kinds; "" if nothing is left."""
+        text = self.remedy
+        for kind in kinds:
+            text = text.replace(self.orders.get(kind, ""), "")
+        return text.strip()
 
 
 class Limit(Frozen):

@@ -79,7 +79,7 @@ class HeadFault(Frozen):
     decides: tuple[str, ...] = ()
 
 
-STATES = {"T": "it is stopped by a signal (state T): kill -CONT lets it go on", "t": "a debugger holds it (state t)",
+STATES = {"T": "it is stopped by a signal (state T)", "t": "a debugger holds it (state t)",
           "D": "it waits in the kernel (state D)"}  # fmt: skip
 SURE, LIKELY, POSSIBLE = Certainty.CONFIRMED, Certainty.LIKELY, Certainty.POSSIBLE
 

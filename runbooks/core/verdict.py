@@ -37,6 +37,7 @@ class Cause(Frozen):
     decides: tuple[str, ...] = ()  # what would make it surer, or tell it from its rival (reading or command)
     fix: str = ""  # the command or the line that fixes this very case, where the remedy of runbook.yaml can't name it
     innocent: bool = False  # explains the symptom and must be left alone
+    withheld: tuple[str, ...] = ()  # action kinds that its remedy asks for and that the same report speaks against
     told_apart: tuple[tuple[str, str], ...] = ()  # (argument of a step, value): with another value it is about a namesake of the subject
 
 

@@ -5,11 +5,12 @@ from functools import partial
 from runbooks.core.base import Frozen
 from runbooks.core.covers import with_unused
 from runbooks.core.judgment import credible, diagnosis, findings, ordered
-from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
+from runbooks.core.reading import Absent, Known, Reading, Unknown, UnknownReason
 from runbooks.core.rules import book as book_of
 from runbooks.core.rules import by_the_rules
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 from runbooks.data.evidence import DataFile, Evidence, Fault
+from runbooks.parsers.file_magic import unpacked_name
 from runbooks.triage.text import findings_of, says
 
 CAUSE = {
@@ -56,7 +57,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:  # noqa: ARG001 -
         headline=_headline(evidence, credible(found), unread),
         must_not=() if found else ("rewrite data that was not found broken",),
         findings=(*findings(SLUG, credible(found), "data"), *_log_findings(evidence, causes)),
-        by_hand=tuple(f"tail -c 300 {p}; wc -lc {p}" for p in evidence.files),
+        by_hand=tuple(_look(path, reading) for path, reading in evidence.files.items()),
     )
     return with_unused(judged, _unused(evidence))
 
@@ -96,8 +97,12 @@ def _file(path: str, found: DataFile, evidence: Evidence) -> list[Cause]:
     for fault in found.faults:
         grouped.setdefault("bom" if fault.kind == "bom" else CAUSE.get(fault.kind, "bad-record"), []).append(fault)
     mark = grouped.pop("bom", [])
-    alone = path.endswith(".json") and {f.kind for f in found.faults} - {"bom"} == {"json-array"}  # one value is what .json promises
+    plain = unpacked_name(path)
+    alone = plain.endswith(".json") and {f.kind for f in found.faults} - {"bom"} == {"json-array"}  # one value is what .json promises
     out = [_grouped(slug, path, faults, alone) for slug, faults in grouped.items()]
+    if found.packed and isinstance(evidence.log, Known) and says(evidence.log.value, "data-check/compressed"):
+        words = f"{path}: compressed with {found.packed}, as its name says, and the job's log shows that its reader did not unpack it"
+        out.append(_cause("compressed", path, words))
     if mark and "encoding" not in grouped:
         out.append(_marked(path, mark[0], evidence))
     for f in found.limits[:5]:
@@ -110,9 +115,16 @@ def _file(path: str, found: DataFile, evidence: Evidence) -> list[Cause]:
         words = f"{path}: the index is older than its data, and still fits it"
         out.append(_cause("index-stale", path, words, sure=Certainty.POSSIBLE))
     reader = isinstance(evidence.log, Known) and says(evidence.log.value, "data-check/jsonl-named-json")
-    if found.kind == "jsonl" and not grouped and found.lines > 1 and (path.endswith(".json") or reader):
+    if found.kind == "jsonl" and not grouped and found.lines > 1 and (plain.endswith(".json") or reader):
         out.append(_cause("jsonl-named-json", path, f"{path} {JSONL_IN_JSON}", innocent=not reader))
     return out
+
+
+def _look(path: str, reading: Reading[DataFile]) -> str:
+    """Its end and its size, of what it holds where it is packed with gzip."""
+    if isinstance(reading, Known) and reading.value.packed == "gzip":
+        return f"gzip -dc {path} | tail -c 300; gzip -dc {path} | wc -lc"
+    return f"tail -c 300 {path}; wc -lc {path}"
 
 
 def _marked(path: str, mark: Fault, evidence: Evidence) -> Cause:

@@ -26,6 +26,7 @@ class DataFile(Frozen):
     kind: str  # jsonl | json (one value) | index
     faults: tuple[Fault, ...] = ()
     limits: tuple[Fault, ...] = ()  # what its reader could not judge: says nothing against it
+    packed: str = ""  # with what it is compressed, as its name says as well: its faults are those of what it holds
     more: int = 0
     lines: int = 0
     bytes: int = 0

@@ -31,7 +31,7 @@ def judge_devices(view: GpuView) -> list[GpuVerdict]:
     found += [*_missing(view), *_fewer(view), *_containers(view), *_cut_off(view)]
     for gpu in view.gpus:
         shared = shared_gpu(view, gpu)
-        found += [v for v in (shared, _records(gpu)) if v]
+        found += [v for v in (shared, _records(view, gpu)) if v]
         if not gpu.mig and not explained_here(view, gpu):
             found += [v for v in (None if shared else _memory(view, gpu), busy_without_holder(view, gpu)) if v]
     return found
@@ -172,11 +172,17 @@ def _held_by_nobody(view: GpuView, gpu: Gpu, words: list[str]) -> GpuVerdict:
         if others
         else "no process has its device files open"
     )
-    before = view.earlier.gpu_used_bytes.get(gpu.uuid) if view.earlier else None
-    lasts = before is not None and before >= gpu.memory_used_bytes * 0.95 and view.gap_s >= view.limits.vanish_s
-    words += [f"it was {size(before)} already {span(view.gap_s)} ago"] if lasts and before is not None else []
+    words += (lasts := _lasts(view, gpu))
     sure = Certainty.CONFIRMED if lasts and not others else Certainty.LIKELY
     return of_gpu(gpu, "memory-without-holder", sure, words, asks)
+
+
+def _lasts(view: GpuView, gpu: Gpu) -> list[str]:
+    """That its memory was in use already, longer ago than the driver takes to free that of a killed process; [] if that was not read."""
+    before = view.earlier.gpu_used_bytes.get(gpu.uuid) if view.earlier else None
+    if before is None or before < gpu.memory_used_bytes * 0.95 or view.gap_s < view.limits.vanish_s:
+        return []
+    return [f"it was {size(before)} already {span(view.gap_s)} ago"]
 
 
 def _vanished(view: GpuView, gpu: Gpu) -> GpuVerdict | None:
@@ -192,14 +198,15 @@ def _vanished(view: GpuView, gpu: Gpu) -> GpuVerdict | None:
         return of_gpu(
             gpu, "holder-in-other-namespace", sure, words, ("look from the host: `ps -p " + pids + "`",)
         )
-    asks = (
-        f"the same reading {span(view.limits.vanish_s)} later: the driver frees the memory of a killed process late",
-    )
-    return of_gpu(gpu, "memory-without-holder", Certainty.LIKELY, words, asks)
+    lasts = _lasts(view, gpu)
+    late = f"the same reading {span(view.limits.vanish_s)} later: the driver frees the memory of a killed process late"
+    hidden = f"whether it lives out of sight: `fuser -v /dev/nvidia{gpu.index}` as root, and whether its use and memory move"
+    sure = Certainty.LIKELY if lasts else Certainty.POSSIBLE  # one look does not tell one that has just ended from one that is hidden
+    return of_gpu(gpu, "memory-without-holder", sure, [*words, *lasts], (hidden,) if lasts else (late, hidden))
 
 
-def _records(gpu: Gpu) -> GpuVerdict | None:
-    """Memory errors that the card itself counts."""
+def _records(view: GpuView, gpu: Gpu) -> GpuVerdict | None:
+    """Memory errors that the card itself counts. Corrected ones harm no result; so many of them are memory that decays."""
     words = []
     if gpu.remap and gpu.remap.failed:
         words.append(f"GPU {gpu.index} could not remap a row: its spare rows are used up")
@@ -209,5 +216,10 @@ def _records(gpu: Gpu) -> GpuVerdict | None:
         words.append(
             f"GPU {gpu.index} counted {gpu.ecc_uncorrected_volatile} uncorrected ECC errors since its last reset"
         )
+    most = view.limits.ecc_corrected_most
+    if (gpu.ecc_corrected_volatile or 0) > most:
+        rows = f", and {gpu.remap.correctable} of its rows were remapped for such" if gpu.remap and gpu.remap.correctable else ""
+        count = f"GPU {gpu.index} corrected {gpu.ecc_corrected_volatile} ECC errors since the driver was loaded (more than {most})"
+        words.append(count + rows)
     sure = Certainty.CONFIRMED if gpu.remap and (gpu.remap.failed or gpu.remap.pending) else Certainty.LIKELY
     return of_gpu(gpu, "gpu-event", sure, words, ("`nvidia-smi -q -d ECC,ROW_REMAPPER`",)) if words else None

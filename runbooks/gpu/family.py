@@ -3,11 +3,13 @@
 from dataclasses import dataclass, field
 
 from runbooks.core.reading import value_or
+from runbooks.core.remedies import NotDone
 from runbooks.gpu.activity import Sign, activity
 from runbooks.gpu.benign import supervisor
 from runbooks.gpu.company import IDLE, WAITS
 from runbooks.gpu.elsewhere import unread
 from runbooks.gpu.evidence import Process
+from runbooks.gpu.going_on import why_not
 from runbooks.gpu.mates import Jobs
 from runbooks.gpu.verdicts import GpuVerdict, comes_first
 from runbooks.gpu.view import GpuView
@@ -33,7 +35,7 @@ class KillSets:
 
     families: list[KillSet] = field(default_factory=list)
     boxes: dict[str, set[str]] = field(default_factory=dict)  # container id -> causes
-    notes: list[str] = field(default_factory=list)
+    notes: list[NotDone] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -63,9 +65,9 @@ def kill_sets(view: GpuView, verdicts: tuple[GpuVerdict, ...], hardware: tuple[G
     for v in (v for v in verdicts if v.kill and v.confirmed and not v.innocent):
         root = view.processes[v.pids[0]]
         members = [root, *(q for q in view.family_down(root.pid) if q.state not in "ZX")]
-        why_not = comes_first(hardware, v, WAITS_IN_DRIVER) or _ranks_elsewhere(case, root, v) or _part_of(case, root, v)
-        if why_not := why_not or next((w for q in members if (w := _not_this(case, root, q))), ""):
-            found.notes.append(f"pid {root.pid} is not ended from here: {why_not}")
+        against = comes_first(hardware, v, WAITS_IN_DRIVER) or _ranks_elsewhere(case, root, v) or _part_of(case, root, v)
+        if against := against or next((w for q in members if (w := _not_this(case, root, q))), ""):
+            found.notes.append(NotDone(f"pid {root.pid} is not ended from here: {against}", "terminate-processes", [root.pid]))
         elif _is_container(view, root):
             found.boxes.setdefault(root.container, set()).add(v.slug)
         else:
@@ -122,7 +124,9 @@ def _ranks_elsewhere(case: KillCase, root: Process, v: GpuVerdict) -> str:
     spins = [w for w in case.verdicts if w.slug == "collective-spin"]
     mates = [p for w in spins for p in w.pids if root.job and case.view.processes[p].job == root.job]
     if v.slug == "stopped" and mates:
-        return f"other ranks of {root.job} wait for it: `kill -CONT {root.pid}` first, else stop the whole job"
+        alone = why_not(case.view, case.jobs, root)
+        then = "stop the whole job by its launcher" if alone else f"`kill -CONT {root.pid}` first, else stop the whole job"
+        return f"other ranks of {root.job} wait for it: {then}"
     return ""
 
 

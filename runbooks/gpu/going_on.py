@@ -4,7 +4,9 @@ from dataclasses import dataclass
 
 from runbooks.core.halted import NAME, asking, withheld
 from runbooks.core.plan import Plan
+from runbooks.core.remedies import NotDone
 from runbooks.core.signals import continued
+from runbooks.core.verdict import Certainty
 from runbooks.gpu.evidence import Process
 from runbooks.gpu.mates import Jobs
 from runbooks.gpu.verdicts import GpuVerdict, comes_first
@@ -16,23 +18,23 @@ class GoingOn:
     """The plan, if any, and why some are not continued."""
 
     plan: Plan | None
-    notes: tuple[str, ...]
+    notes: tuple[NotDone, ...]
 
 
-def going_on(view: GpuView, sure: list[GpuVerdict], hardware: tuple[GpuVerdict, ...], jobs: Jobs) -> GoingOn:
-    """One plan for all stopped processes whose going on harms nobody."""
-    notes, kept = [], dict[int, Process]()
-    for v in (v for v in sure if v.slug == "stopped"):
+def going_on(view: GpuView, verdicts: tuple[GpuVerdict, ...], hardware: tuple[GpuVerdict, ...], jobs: Jobs) -> GoingOn:
+    """One plan for all that are surely stopped and whose going on harms nobody."""
+    notes, kept = list[NotDone](), dict[int, Process]()
+    for v in (v for v in verdicts if v.slug == "stopped" and v.certainty is not Certainty.RULED_OUT):
         root = view.processes[v.pids[0]]
         members = (root, *_stopped_with(view, root))
-        why_not = comes_first(hardware, v, "What goes on would only meet it")
-        if why_not := why_not or next((w for q in members if (w := _why_not(view, jobs, q))), ""):
-            notes.append(withheld(root.pid, why_not))
-        else:
+        against = comes_first(hardware, v, "What goes on would only meet it")
+        if against := against or next((w for q in members if (w := why_not(view, jobs, q))), ""):
+            notes.append(withheld(root.pid, against))
+        elif v.confirmed:
             kept |= {q.pid: q for q in members}
-    if not kept:
-        return GoingOn(None, tuple(notes))
     boot = view.facts.boot_id if view.facts else ""
+    if not kept or not boot:
+        return GoingOn(None, tuple(notes))
     step = continued(view.evidence.node, boot, [kept[k] for k in sorted(kept)])
     why = asking(*_beside(view, jobs, kept))
     return GoingOn(Plan(name=NAME, steps=(step,), for_causes=("stopped",), why=why, settle_s=5.0), tuple(notes))
@@ -56,7 +58,8 @@ def _stopped_with(view: GpuView, root: Process) -> list[Process]:
     return [q for q in near if q.pid != root.pid and q.sid == root.sid and set(q.states or (q.state,)) == {"T"}]
 
 
-def _why_not(view: GpuView, jobs: Jobs, q: Process) -> str:
+def why_not(view: GpuView, jobs: Jobs, q: Process) -> str:
+    """Why it must not go on, "" if nothing speaks against it."""
     if q.pid <= 1 or q.start_ticks <= 0:
         return f"pid {q.pid} has no identity that could be checked"
     if q.tracer:

@@ -23,6 +23,7 @@ class Limits(Frozen):
     idle_power_w: float
     latch_percent: float
     vanish_s: float
+    ecc_corrected_most: int
     heartbeat_fresh_s: float
     peers_alike: int
     large_share_percent: float

@@ -11,6 +11,7 @@ from runbooks.core.by_hand import detached
 from runbooks.core.node_basics import QUARANTINE
 from runbooks.core.plan import Plan, Step
 from runbooks.core.reading import Known
+from runbooks.core.remedies import NotDone
 from runbooks.core.signals import ended
 from runbooks.core.verdict import Group
 from runbooks.gpu.boxes import Boxes, boxes
@@ -39,11 +40,11 @@ def offer(view: GpuView, verdicts: tuple[GpuVerdict, ...], jobs: Jobs) -> GpuPla
     """Every plan for causes that are confirmed; nothing at all where an identity or a needed reading is missing."""
     found = GpuPlans()
     sure = [v for v in verdicts if v.confirmed and not v.innocent]
-    if stop := _why_none(view):
-        found.withheld += [stop] if sure else []
-        return found
     hardware = tuple(v for v in verdicts if v.slug in BEFORE_PROCESSES and v.credible)
-    on = going_on(view, sure, hardware, jobs)
+    on = going_on(view, verdicts, hardware, jobs)
+    if stop := _why_none(view):
+        found.withheld += [*on.notes, *([stop] if sure else [])]
+        return found
     found.plans += [on.plan] if on.plan else []
     found.withheld += on.notes
     _clean_up(view, verdicts, sure, found, kill_sets(view, verdicts, hardware, jobs))
@@ -161,12 +162,12 @@ def _restarts(view: GpuView, kin: list[KillSet], alone: bool, ended: set[int], f
     for name in sorted(names):
         job = view.jobs.get(name)
         left = [p for p in live_job_processes(view) if view.processes[p].job == name and p not in ended]
-        if job is None or not job.restart:
-            continue
         if left:
-            found.withheld.append(f"job {name} is not restarted: pid {', '.join(map(str, left))} of it still runs")
-            continue
-        steps.append(_restart_job(view, name, job.restart))
+            mine = (p.pid for f in kin for p in f.members if p.job == name)
+            line = f"job {name} is not restarted: pid {', '.join(map(str, left))} of it still runs"
+            found.withheld.append(NotDone(line, "restart-job", (name, *mine)))
+        elif job is not None and job.restart:
+            steps.append(_restart_job(view, name, job.restart))
     return steps
 
 
@@ -187,7 +188,7 @@ def _reset(view: GpuView, sure: list[GpuVerdict], found: GpuPlans) -> None:
             continue
         why_not = _why_no_reset(view) if v.reset else "what is asked for is a reboot of the node"
         if why_not:
-            found.withheld.append(f"GPU {gpu.index} is not reset from here: {why_not}")
+            found.withheld.append(NotDone(f"GPU {gpu.index} is not reset from here: {why_not}", "reset-gpu", [f"GPU {gpu.index}"]))
             continue
         step = Step(
             kind="reset-gpu",

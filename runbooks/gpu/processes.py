@@ -91,7 +91,7 @@ def judge_stopped(view: GpuView, p: Process) -> GpuVerdict:
     words += [f"state T already {span(since)} ago (report {view.earlier.report})"] if since and view.earlier else []
     words += [] if p.cpu_window_s is None else [f"it used {p.cpu_window_s:.2f} s of CPU meanwhile"]
     words += _holds(view, p)
-    asks = [f"who stopped it: `ps -o pid,stat,tty,ppid -p {p.pid}`; `kill -CONT {p.pid}` lets it go on"]
+    asks = [f"who stopped it: `ps -o pid,stat,tty,ppid -p {p.pid}`"]
     asks += ["whether it did any I/O meanwhile: its counters were not readable"] if p.io_window_bytes is None else []
     certainty = Certainty.CONFIRMED if sure else Certainty.LIKELY if always else Certainty.POSSIBLE
     return _fault(view, p, "stopped", certainty, tuple(words), tuple(asks))

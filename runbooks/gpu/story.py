@@ -7,6 +7,7 @@ from runbooks.core.gpu_set import Gpu
 from runbooks.core.judgment import remedy, tier
 from runbooks.core.program import program
 from runbooks.core.reading import Known
+from runbooks.core.remedies import NotDone
 from runbooks.core.rules import book as book_of
 from runbooks.core.unread import missing
 from runbooks.core.verdict import Certainty, Finding, State
@@ -155,9 +156,10 @@ def by_hand(view: GpuView, verdicts: tuple[GpuVerdict, ...], offer: GpuPlans) ->
         listed = ",".join(map(str, pids))
         found.append(f"ps -o pid,ppid,pgid,sid,stat,etimes,time,wchan:24,user,args -p {listed}")
     found.append("dmesg | grep -iE 'NVRM|Xid'")
+    held = {x for note in offer.withheld if isinstance(note, NotDone) and note.kind == "continue-processes" for x in note.about}
     for v in verdicts:
         if v.slug == "stopped" and not v.confirmed:  # a confirmed one has its plan, or the reason why it has none
-            found += [f"kill -CONT {p}  # lets it go on; loses nothing" for p in v.pids]
+            found += [f"kill -CONT {p}  # lets it go on; loses nothing" for p in v.pids if str(p) not in held]
     if view.leader and view.leader.url:
         found.append(f"curl -s {view.leader.url.rstrip('/')}/status")
     plan = offer.plans[0] if offer.plans else None

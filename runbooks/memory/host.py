@@ -5,7 +5,7 @@ from datetime import datetime
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from runbooks.core.reading import Known
+from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
 from runbooks.core.sizes import size
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.memory import window
@@ -70,10 +70,14 @@ def _scope(evidence: Evidence, k: HostOom, group: str) -> tuple[str, ...]:
 
 
 def _how_sure(evidence: Evidence, killed: HostOom, limits: "Limits") -> tuple[Certainty, str]:
-    """A sweep asks whether the kernel killed; by hand name, the job's log and the time tie a kill to the job."""
+    """A sweep asks whether the kernel killed; by hand name, the job's log and the time tie a kill to the job. Where nobody names
+    a log, the machine is asked about."""
     log = evidence.log.value if isinstance(evidence.log, Known) else None
+    ago = f"that was {window.span(window.apart(evidence, killed) or 0.0)} before this look"
     if evidence.since:
-        return Certainty.CONFIRMED, f"that was {window.span(window.apart(evidence, killed) or 0.0)} before this look"
+        return Certainty.CONFIRMED, ago
+    if _no_job(evidence) and killed.at and (killed.cgroup or killed.told):
+        return Certainty.LIKELY, f"{ago}, and no job's log was named"
     line = window.named(evidence, killed)
     if line and not window.near(evidence, killed, limits):
         later = window.span(window.apart(evidence, killed) or 0.0)
@@ -86,6 +90,12 @@ def _how_sure(evidence: Evidence, killed: HostOom, limits: "Limits") -> tuple[Ce
     if job or said:
         return Certainty.LIKELY, "its log says that it was killed" if said else f"{killed.name} is what a job's process is called"
     return Certainty.POSSIBLE, f"nothing ties {killed.name} to the job"
+
+
+def _no_job(evidence: Evidence) -> bool:
+    """No log was named: one that could not be read is another matter."""
+    log = evidence.log
+    return isinstance(log, Absent) or (isinstance(log, Unknown) and log.reason is UnknownReason.NOT_ASKED)
 
 
 def _side(one: datetime | None, other: datetime | None) -> str:

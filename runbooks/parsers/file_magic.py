@@ -12,12 +12,21 @@ MAGIC = {
     b"\x89HDF\r\n\x1a\n": "HDF5", b"\x7fELF": "ELF (a program)", b"%PDF": "PDF",
     b"MMIDIDX\0\0": "token index", b"TNTIDX\0\0": "token index",
 }  # fmt: skip
+BY_ENDING = {
+    "gzip": (".gz", ".gzip", ".bgz"), "zstd": (".zst", ".zstd"), "bzip2": (".bz2",), "xz": (".xz",), "lz4": (".lz4",),
+}  # of one stream, as loaders unpack it by its name; a zip archive is none
 TAR = 257  # where a tar archive names itself
 
 
 def packed_with(head: bytes) -> str:
     """The compression of a file, "" where there is none that is known."""
     return next((name for magic, name in PACKED.items() if head.startswith(magic)), "")
+
+
+def unpacked_name(path: str) -> str:
+    """The name without the ending of a compression: `a.jsonl.gz` -> `a.jsonl`."""
+    ends = (end for all_ in BY_ENDING.values() for end in all_)
+    return next((path[: -len(end)] for end in ends if path.endswith(end)), path)
 
 
 def format_of(head: bytes) -> str:

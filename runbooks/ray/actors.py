@@ -8,7 +8,7 @@ from runbooks.ray.cluster import NAME
 from runbooks.ray.errors import first_error
 from runbooks.ray.evidence import Actor, Evidence, LogFile, NodeLogs, RayJob
 from runbooks.ray.identity import actor_at, ip_of, of_job
-from runbooks.ray.parsers.ray_log import worker_logs
+from runbooks.ray.parsers.ray_log import is_of_worker, worker_logs
 from runbooks.ray.words import cause, known
 from runbooks.triage.text import meanings, says
 
@@ -40,6 +40,15 @@ MEANS = {
     "nccl-timeout": ("nccl/timeout-unexplained", "nccl/timeout-while-one-rank-prepares"),
     "actor-crashed": ("container/crashed-by-signal",),
 }  # our causes of an actor's end that its own words can name, in this order, and their names in the knowledge base
+
+
+CLUSTER = {**DIED, **INTERFACE, "version-mismatch": ("ray-job/version-mismatch", "container-death/version-mismatch")}
+
+
+def named_by_driver(error: str) -> str:
+    """Which cause of this runbook the first error in the driver's log names, "" if none; what killed an actor only by a worker's line."""
+    means = CLUSTER | MEANS if is_of_worker(error) else CLUSTER
+    return next(iter(meanings(error, means)), "") if error else ""
 
 
 def node_logs(e: Evidence) -> tuple[NodeLogs, ...]:

@@ -12,7 +12,7 @@ from runbooks.ray.identity import of_job
 from runbooks.ray.limits import Limits
 from runbooks.ray.plans import plans_for
 from runbooks.ray.progress import all_lines, judge_start, unread_logs
-from runbooks.ray.submission import judge_job, waiting_actors
+from runbooks.ray.submission import judge_job, not_begun, waiting_actors
 from runbooks.ray.words import cause, known
 from runbooks.triage.text import findings_of, meanings
 
@@ -74,7 +74,7 @@ def _ordered(causes: list[Cause]) -> tuple[Cause, ...]:
 
 def _answer(e: Evidence, causes: tuple[Cause, ...], limits: Limits) -> Diagnosis:
     over = isinstance(e.job, Known) and e.job.value.status in ENDED
-    waiting = () if over or any(c.slug != "harmless-lines" for c in causes) else _unplaced(e)
+    waiting = () if over or any(c.slug != "harmless-lines" for c in causes) else _waits(e)
     unjudged = (*_not_judged(e), *waiting)
     blind = isinstance(e.job, Unknown) or (not over and bool(_unread(e))) or any(_of(j) for j in _running_beside(e)) or bool(waiting)
     state = state_of(causes, blind=blind)
@@ -112,13 +112,14 @@ def _not_judged(e: Evidence) -> tuple[str, ...]:
     return tuple(f"job {j.submission_id or j.job_id or 'without an id'} ({j.status}{_of(j)}) was not judged" for j in runs)
 
 
-def _unplaced(e: Evidence) -> tuple[str, ...]:
-    """Actors of the job that wait, where no cause says for what."""
+def _waits(e: Evidence) -> tuple[str, ...]:
+    """The job itself before it begins, and actors of it that wait, where no cause says for what."""
     job = known(e.job)
     if job is None:
         return ()
-    waits, why = waiting_actors(e, job)[:5], "waits to be placed, and nothing that was read explains it"
-    return (*(f"actor {a.actor_id} ({a.class_name}) {why}" for a in waits), *_nameless(e, job))
+    found = [not_begun(e, job)] if job.status == "PENDING" else []
+    found += [f"actor {a.actor_id} ({a.class_name}) waits to be placed" for a in waiting_actors(e, job)[:5]]
+    return (*(f"{words}, and nothing that was read explains it" for words in found), *_nameless(e, job))
 
 
 def _nameless(e: Evidence, job: RayJob) -> tuple[str, ...]:
@@ -151,5 +152,7 @@ def _symptom(e: Evidence) -> str:
 def _by_hand(e: Evidence) -> tuple[str, ...]:
     at = f"--address {e.dashboard}"
     ident = e.submission_id or "SUBMISSION_ID"
-    return (f"ray job status {at} {ident}", f"ray list actors {at} --detail", f"ray list placement-groups {at}",
+    job = known(e.job)
+    setup = ("tail /tmp/ray/session_latest/logs/runtime_env*.log   # on every node",) if job and job.status == "PENDING" else ()
+    return (f"ray job status {at} {ident}", f"ray list actors {at} --detail", f"ray list placement-groups {at}", *setup,
             "ls -lt /tmp/ray/session_latest/logs/worker-*.err | head")  # fmt: skip

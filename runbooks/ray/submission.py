@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Cause, Certainty
-from runbooks.ray.actors import node_logs
+from runbooks.ray.actors import named_by_driver, node_logs
 from runbooks.ray.cluster import NAME, holders
 from runbooks.ray.errors import first_error
 from runbooks.ray.evidence import Actor, Evidence, PlacementGroup, RayJob
@@ -19,6 +19,7 @@ TYPES = {"RUNTIME_ENV_SETUP_FAILURE": "runtime-env-failed", "JOB_SUPERVISOR_ACTO
 NO_WORDS = "its record gives no reason"
 STRATEGY = ("the group's strategy in `ray list placement-groups --detail`: STRICT_PACK wants it all on one node",
             "`ray status` once more: was the group only just asked for?")  # fmt: skip
+RECORDS = ("the death records: `ray list actors --detail`, `ray list tasks --detail`", "the logs of their nodes")
 SAYS = {slug: (f"ray-job/{slug}",) for slug in TYPES.values()}  # the same where an older Ray gives words and no type
 
 
@@ -69,6 +70,8 @@ def _failed(e: Evidence, job: RayJob, subject: str) -> list[Cause]:
     if not real and job.exit_code is None and not job.job_id and not known(e.driver_log) and not _supervisors(e, job):
         return [_never_ran(e, job, subject)]
     code = f"its entrypoint ended with {job.exit_code}" if job.exit_code is not None else text[:200] or NO_WORDS
+    if slug := named_by_driver(real):
+        return [cause(slug, Certainty.LIKELY, subject, real, code, decides=RECORDS)]
     sure = Certainty.CONFIRMED if real else Certainty.LIKELY
     above: tuple[str, ...] = () if real else ("the driver's log above its end",)
     return [cause("entrypoint-failed", sure, subject, real or code, code if real else "", decides=above)]
@@ -127,6 +130,14 @@ def _not_free(e: Evidence, wanted: dict[str, float], own: dict[str, float] | Non
 def _held(e: Evidence, wanted: dict[str, float]) -> tuple[str, ...]:
     words = [w for name in wanted for w in holders(e, name)]
     return tuple(f"held by {w}" for w in dict.fromkeys(words))[:8]
+
+
+def not_begun(e: Evidence, job: RayJob) -> str:
+    """That it is PENDING, since when, and in which state its supervisor is: Ray starts that once the runtime_env is set up."""
+    since = f" for {(e.taken_at - job.started_at).total_seconds():.0f} s" if job.started_at else ""
+    states = sorted({a.state for a in known(e.actors) or () if a.name == NAME + job.submission_id})
+    unknown = "its supervisor is listed nowhere" if known(e.actors) is not None else "its supervisor was not read"
+    return f"job {job.submission_id} is PENDING{since} ({f'its supervisor is {states[0]}' if states else unknown})"
 
 
 def waiting_actors(e: Evidence, job: RayJob) -> list[Actor]:

@@ -19,6 +19,7 @@ from runbooks.rendezvous.ports import port_causes
 from runbooks.rendezvous.putback import judge_putback
 from runbooks.rendezvous.runs import judge_run, of_backend, subject
 from runbooks.rendezvous.stores import store_causes
+from runbooks.rendezvous.whole import whole_runs
 from runbooks.triage.text import meanings
 
 _FOLLOWS = {
@@ -55,7 +56,8 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     if asked and evidence.saved != NO_RETURN:
         return judge_putback(evidence)
     jobs = env_jobs(evidence)
-    causes = ordered(SLUG, dict.fromkeys((*_places(evidence, jobs, limits), *_runs(evidence), *_follows(evidence))))
+    found = (*_places(evidence, jobs, limits), *_runs(evidence), *_follows(evidence))
+    causes = ordered(SLUG, dict.fromkeys((*found, *whole_runs(evidence, found))))
     on, withheld = etcd_goes_on([c.slug for c in causes if c.certainty is Certainty.CONFIRMED], evidence)
     plans = (*on, *plans_for(causes, evidence, limits.old_agent_age_s))
     return diagnosis(

@@ -200,8 +200,9 @@ def _addresses(workers: list[Worker], evidence: Evidence) -> list[Cause]:
         for worker in [w for w in workers if w.node == node.node]:
             addr = worker.env.get("MASTER_ADDR", "")
             spread = {w.node for w in workers if w.run_id == worker.run_id}
+            whole = _is_whole([w for w in workers if (w.run_id, w.node) == (worker.run_id, worker.node)])  # others under the default id
             who = f"pid {worker.pid} on {worker.node}"
-            if addr and is_loopback(addr) and len(spread) > 1:
+            if addr and is_loopback(addr) and len(spread) > 1 and not whole:
                 words = f"{who} has MASTER_ADDR={addr}, and the run has workers on {', '.join(sorted(spread))}"
                 causes.append(confirmed("master-loopback", who, words))
                 continue
@@ -214,3 +215,8 @@ def _addresses(workers: list[Worker], evidence: Evidence) -> list[Cause]:
                     likely(slug, who, f"MASTER_ADDR {full}: {reach.error}", decides=("whether rank 0 is up",))
                 )
     return causes
+
+
+def _is_whole(here: list[Worker]) -> bool:
+    """Whether all ranks that they count are these, on one node."""
+    return {w.env.get("WORLD_SIZE", "") for w in here} == {str(len(here))}

@@ -56,7 +56,15 @@ def test_one_cause_is_told_as_ever_and_a_few_with_their_own_commands() -> None:
     assert "case" not in next(line for line in page.splitlines() if line.startswith("**"))
     assert "kill -CONT 400" in part(page, "Why")
     few = judged(3).diagnosis
-    assert [f"pid {400 + i} on GPU {i}: Ask who stopped it; `kill -CONT {400 + i}`" in " ".join(few.do_now) for i in range(3)] == [True] * 3
+    assert [f"pid {400 + i} on GPU {i}: Ask who stopped it. `kill -CONT {400 + i}`" in " ".join(few.do_now) for i in range(3)] == [True] * 3
+
+
+def test_a_remedy_is_told_without_what_the_report_speaks_against() -> None:
+    whole = judged(1)
+    cut = tuple(c.model_copy(update={"withheld": ("continue-processes",)}) for c in whole.diagnosis.causes)
+    page = render(whole.model_copy(update={"diagnosis": whole.diagnosis.model_copy(update={"causes": cut})}), BOOK)
+    assert "Remedy: Ask who stopped it. `kill -CONT 400` lets it go on" in plain(render(whole, BOOK)).replace("\\", "")
+    assert "Remedy: Ask who stopped it. To end it loses what it has not saved" in plain(page).replace("\\", "")
 
 
 def cause(subject: str, certainty: Certainty = Certainty.CONFIRMED, *proof: str, **more: object) -> Cause:

@@ -138,7 +138,7 @@ def test_a_title_names_and_judges_nothing() -> None:
     assert [t for t in titles if FINITE.search(t) or "," in t or len(t.split()) > 5] == []
 
 
-def test_a_cause_that_is_still_there_is_told_by_its_title() -> None:
+def test_a_cause_that_is_still_there_is_named_by_its_title() -> None:
     case, found = next((c, d) for c, d in judged("zombie-gpu") if d.plans and d.wrong)
     page = render(of("zombie-gpu", found, Outcome.NOT_FIXED, found), load_runbook("zombie-gpu"))
     title = load_runbook("zombie-gpu").causes[found.wrong[0].slug].title

@@ -142,7 +142,7 @@ def another_process(given: Given) -> None:
     given["log"] = given["log"].replace("629", "6291")
 
 
-def told_by_the_agent(given: Given) -> None:
+def named_by_the_agent(given: Given) -> None:
     given["log"] = "step 7\nERROR failed (exitcode: -9) rank: 0 (pid: 629) of binary: python3\nSignal 9 (SIGKILL) received by PID 629\n"
 
 
@@ -157,7 +157,7 @@ def test_a_kill_of_another_process_is_listed_and_no_answer(tmp_path: Path) -> No
 
 @pytest.mark.incident("PW51", came="right", fed="evidence", known=True, twin="the launcher's own words name the process")
 def test_a_kill_of_the_process_that_the_launcher_names(tmp_path: Path) -> None:
-    (cause,) = judge(of("PW51", told_by_the_agent), tmp_path).causes
+    (cause,) = judge(of("PW51", named_by_the_agent), tmp_path).causes
     assert (cause.slug, cause.certainty) == ("cgroup-oom", Certainty.LIKELY), "the number may be of a container, or given out again"
     assert any("its log names that process, and ends 20 minutes after it" in x for x in cause.evidence)
 
@@ -209,7 +209,8 @@ def test_as_many_ranks_as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.incident("PU32", came="right", fed="readers", known=True, twin="the compressed file is whole")
 def test_a_compressed_file_that_is_whole(tmp_path: Path) -> None:
-    assert slugs(judge(of("PU32", lambda given: given.update(gzip_cut=1.0)), tmp_path)) == {"compressed"}
+    found = judge(of("PU32", lambda given: given.update(gzip_cut=1.0)), tmp_path)
+    assert (found.state, slugs(found)) == (State.HEALTHY, set()), "its name says that it is packed, and a loader unpacks it by that"
 
 
 @pytest.mark.parametrize("data", [b"", b"a", b"\0" * 30_000_000, bytes(range(256)) * 4000], ids=["none", "one", "zeros", "mixed"])

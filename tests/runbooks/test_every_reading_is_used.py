@@ -122,9 +122,9 @@ LEFT = {  # what a judgment leaves alone, and who needs it
     },
     "stuck-spawning": {READER: "Pod.image Pod.uptime_s Usual.image", TARGET: "PodProcess.start_ticks"},
     "zombie-gpu": {
-        SHOWN: "Earlier.gpu_power_w Gpu.compute_mode Gpu.ecc_corrected_volatile Gpu.pstate Gpu.sm_clock_max_mhz Gpu.sm_clock_mhz "
+        SHOWN: "Earlier.gpu_power_w Gpu.compute_mode Gpu.pstate Gpu.sm_clock_max_mhz Gpu.sm_clock_mhz "
                "Gpu.temperature_c Gpu.throttle GpuSet.cuda GpuSet.driver Process.children Process.parent_state Process.pid_namespace "
-               "Process.user RowRemap.correctable RowRemap.uncorrectable",
+               "Process.user RowRemap.uncorrectable",
         READER: "Facts.clock_s Facts.hostname LeaderView.zombies",
         TARGET: "Process.uid",
     },

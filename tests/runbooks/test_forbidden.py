@@ -213,7 +213,7 @@ def test_what_a_text_says_of_another_subject_forbids_as_well() -> None:
 @pytest.mark.parametrize(
     ("subject", "is_it"), [("/ckpt/step-5.pt", True), ("s3://b/step-5.pt", True), ("/ckpt/step-50.pt", False), ("/mnt/nvme", False)]
 )
-def test_a_checkpoint_is_told_by_its_name_in_its_folder(subject: str, is_it: bool) -> None:
+def test_a_checkpoint_is_named_by_its_name_in_its_folder(subject: str, is_it: bool) -> None:
     args = {"node": "n1", "tier": "nvme", "name": "step-5.pt", "to": "step-5.pt.bad", "identity": "a", "keep": [{"name": "step-50.pt"}]}
     step = Step(kind="x", owner="n1", args=args, commands=(), effect="")
     assert is_about(Cause(slug="c", certainty=Certainty.CONFIRMED, subject=subject, evidence=()), step) is is_it

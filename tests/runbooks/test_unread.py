@@ -136,7 +136,7 @@ def test_a_lost_reading_is_never_well(slug: str) -> None:
         if x.after.state is State.CANNOT_TELL:
             wrong += [f"{x}: not named"] if not _named(x) else []
         elif x.after.state is not State.HEALTHY:
-            wrong += [] if _told_by_the_loss(x) else [f"{x}: not {x.after.state}"]
+            wrong += [] if _named_by_the_loss(x) else [f"{x}: not {x.after.state}"]
         elif cover is None:
             wrong.append(f"{x}: healthy, and nothing covers it")
         elif {y.path for y in unread(without(x.case.evidence, x.place))} & set(cover.covered_by):
@@ -173,7 +173,7 @@ def test_where_nothing_at_all_was_read_nothing_is_well_and_nothing_is_offered(sl
     assert wrong == []
 
 
-def _told_by_the_loss(x: Loss) -> bool:
+def _named_by_the_loss(x: Loss) -> bool:
     """Sick without a plan, of the silence itself: what does not answer is the symptom, and is cited. None is confirmed by it."""
     new = [c for c in x.after.wrong if c not in x.before.causes]
     cited = all("lost by this test" in " ".join(c.evidence) and c.certainty is not Certainty.CONFIRMED for c in new)
@@ -363,7 +363,7 @@ def test_a_path_of_the_knowledge_in_words(slug: str, path: str, words: str) -> N
     assert words_of(import_module(f"runbooks.{folder_of(slug)}.evidence").Evidence, path) == words
 
 
-def test_a_lost_reading_is_told_by_the_name_of_its_item() -> None:
+def test_a_lost_reading_is_named_by_the_name_of_its_item() -> None:
     told = {x.label for slug in runbook_slugs() for loss in losses(slug)[:400] for x in unread(without(loss.case.evidence, loss.place))}
     shapes = {re.sub(r" [^ ]*[\d/.-][^ ]*", " X", label) for label in told}
     assert {"process table of GPU X", "lines of log X of node X", "file X"} <= shapes, sorted(shapes)

@@ -6,6 +6,12 @@ from collections.abc import Sequence
 _EXCEPTION = re.compile(
     r"^\s*(?:\([^)]*\)\s*)?(?:[A-Za-z_][\w.]*\.)?[A-Za-z_]\w*(?:Error|Exception|Interrupt|Exit)\b:?"
 )
+_OF_WORKER = re.compile(r"^\((?:[\w.:<>]+ )?pid=\d+[^)]*\)")  # log_monitor.py puts it before what a worker says
+
+
+def is_of_worker(line: str) -> bool:
+    """Whether the line of a driver's log is what a worker said, with its pid before it."""
+    return bool(_OF_WORKER.match(line))
 
 
 def is_exception(line: str) -> bool:

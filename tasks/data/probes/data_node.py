@@ -4,18 +4,30 @@ vocabulary}]}."""
 from __future__ import annotations
 
 import errno
+import gzip
 import json
 import os
 import stat
 import sys
+import zlib
 from collections.abc import Iterable, Iterator
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from runbooks.data.parsers.data_index import check_ids, check_index
-from runbooks.data.parsers.data_jsonl import LIMITS, LONGEST_LINE, DataFault, check_lines, gzip_cut, one_value, sniff
-from runbooks.parsers.file_magic import packed_with
+from runbooks.data.parsers.data_jsonl import (
+    LIMITS,
+    LONGEST_LINE,
+    DataFault,
+    DataFound,
+    check_lines,
+    gzip_cut,
+    one_value,
+    sniff,
+)
+from runbooks.parsers.file_magic import BY_ENDING, packed_with
 
 MOST_GZIP = 2 << 30  # bytes of a compressed file that are unpacked to see whether its end is there: under a minute
+MOST_UNPACKED = 8 << 30  # bytes of what it holds that are judged: minutes
 
 
 def _open(path: str) -> BinaryIO:
@@ -48,25 +60,62 @@ def _pieces(f: BinaryIO, left: int) -> Iterator[bytes]:
 
 
 def jsonl(ask: dict[str, Any]) -> dict[str, Any]:
-    """One JSONL file."""
+    """One JSONL file. One that is packed, as its name says, is judged by what it holds."""
     with _open(ask["path"]) as f:
         before = os.fstat(f.fileno())
-        head = f.read(512)
-        f.seek(0)
-        if sniff(head) is None and _is_one_value(f, head, before.st_size):
-            f.seek(0)
-            found = one_value(f.read(min(before.st_size, LONGEST_LINE)), before.st_size)
+        packed = packed_with(f.read(512))
+        named = ask["path"].endswith(BY_ENDING.get(packed, ()))
+        if packed:
+            found = _packed(f, before.st_size, packed, ask.get("text_key", "") if named else None)
         else:
-            f.seek(0)
-            found = check_lines(_lines(f, before.st_size), head, ask.get("text_key", ""))
-            if packed_with(head) == "gzip" and before.st_size <= MOST_GZIP:
-                f.seek(0)
-                cut = gzip_cut(_pieces(f, before.st_size))
-                found = found._replace(faults=((cut,) if cut else ()) + found.faults)
+            found = _content(f, before.st_size, ask.get("text_key", ""))
         after = os.stat(ask["path"])
     if (before.st_ino, before.st_size, before.st_mtime_ns) != (after.st_ino, after.st_size, after.st_mtime_ns):
         return {"error": "it changed while it was read: somebody writes it"}
-    return {**found._asdict(), **_sorted_faults(found.faults)}
+    return {**found._asdict(), "packed": packed if named else "", **_sorted_faults(found.faults)}
+
+
+def _content(f: BinaryIO, size: int, text_key: str, most: bool = False) -> DataFound:
+    """What stands in it, from its beginning to that size. `most`: it has that many bytes at most."""
+    f.seek(0)
+    head = f.read(512)
+    f.seek(0)
+    whole = sniff(head) is None and _is_one_value(f, head, size)
+    f.seek(0)
+    if whole:
+        data = f.read(min(size, LONGEST_LINE))
+        return one_value(data, len(data) + len(f.read(1)) if most else size)
+    return check_lines(_lines(f, size), head, text_key)
+
+
+def _packed(f: BinaryIO, size: int, how: str, text_key: str | None) -> DataFound:
+    """A packed file. `text_key` None: its name does not say that it is packed, so that a loader takes its bytes as they are."""
+    f.seek(0)
+    told = check_lines((), f.read(512))
+    small = how == "gzip" and size <= MOST_GZIP
+    f.seek(0)
+    cut = gzip_cut(_pieces(f, size)) if small else None
+    if text_key is None:
+        return told._replace(faults=((cut,) if cut else ()) + told.faults)
+    if not small:
+        return told._replace(faults=(_unjudged(how, "it is not unpacked here"),))
+    f.seek(0)
+    with gzip.GzipFile(fileobj=f) as inside:
+        try:
+            found = _content(cast("BinaryIO", inside), MOST_UNPACKED, text_key, most=True)
+        except EOFError:
+            found = told._replace(faults=())
+        except (gzip.BadGzipFile, zlib.error) as e:
+            return told._replace(faults=(_unjudged(how, "it cannot be unpacked: %s" % str(e)[:80]),))
+    faults = [x._replace(detail="%s (in what it holds unpacked)" % x.detail) for x in found.faults]
+    if found.bytes >= MOST_UNPACKED:
+        faults = [x for x in faults if x.line < found.lines]  # the last line that was read has lost its end by that
+        faults.append(DataFault("too-long", "its first %d unpacked bytes were read" % found.bytes))
+    return found._replace(faults=(*([cut] if cut else ()), *faults))
+
+
+def _unjudged(how: str, why: str) -> DataFault:
+    return DataFault("other-format", "compressed with %s, as its name says; %s" % (how, why))
 
 
 def _is_one_value(f: BinaryIO, head: bytes, size: int) -> bool:

@@ -83,6 +83,10 @@ def test_what_is_only_possible_is_to_be_asked_not_ended() -> None:
     held = {"gpus": [{"holders": {460: 8.5}}], "earlier": {"ago_s": 900, "processes": {460: None}}}
     (asked,) = judge(evidence(held | {"processes": [{"pid": 460, "command": "./sim"}]})).findings
     assert "its owner" in asked.action
-    assert "end it" not in asked.action
-    (ended,) = judge(evidence(held | {"processes": [{"pid": 460, "job": "train"}], "jobs": [{}]})).findings
-    assert "end it" in ended.action
+    assert "End it" not in asked.action
+    for alone in (True, False):
+        job = {"processes": [{"pid": 460, "job": "train"}], "jobs": [{"single_node": alone}]}
+        found = judge(evidence(held | job))
+        (ended,) = found.findings
+        assert ("End it" in ended.action) is alone, "ranks on other nodes may keep it waiting: it is not ended, in words as little"
+        assert any("pid 460 is not ended from here" in line for line in found.do_now) is not alone

@@ -1,7 +1,7 @@
 """Out-of-memory texts of real programs -> who holds the memory, and what to change for the given configuration."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import pytest
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.gpu_set import Gpu, GpuProcess, GpuSet
 from runbooks.core.knowledge import load_runbook
-from runbooks.core.reading import Known
+from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
 from runbooks.core.verdict import Certainty, Diagnosis, State
 from runbooks.memory.advice import cheaper_batches
 from runbooks.memory.diagnose import diagnose
@@ -103,6 +103,23 @@ def test_another_tenant() -> None:
     held = gpu.model_copy(update={"processes": Known(value=(GpuProcess(pid=7, used_bytes=10 * GIB),))})
     got = judge(K80, gpus=Known[GpuSet](value=GpuSet(gpus=(held,))))
     assert [c.slug for c in got.causes] == ["gpu-held-by-others"]
+
+
+@pytest.mark.parametrize(
+    ("log", "sure"),
+    [
+        (Absent(proof="no log was named"), Certainty.LIKELY),
+        (Unknown(reason=UnknownReason.NOT_ASKED), Certainty.LIKELY),
+        (Unknown(reason=UnknownReason.TIMED_OUT), Certainty.POSSIBLE),
+    ],
+)
+def test_without_a_named_log_the_machine_is_asked_about(log: Absent | Unknown, sure: Certainty) -> None:
+    """One that was named and not read could say whose process it was."""
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    kill = HostOom(pid=4242, name="tail", rss=1, cgroup=True, at=now - timedelta(hours=2))
+    seen = Evidence(node="a", taken_at=now, log=log, killed=Known[tuple[HostOom, ...]](value=(kill,)))
+    (cause,) = diagnose(seen, LIMITS).causes
+    assert (cause.slug, cause.certainty) == ("cgroup-oom", sure)
 
 
 def test_host_and_snapshot() -> None:

@@ -61,7 +61,7 @@ def night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize(("block", "slug"), [(HOST_KILL, "host-oom"), (KILL, "cgroup-oom")])
-def test_a_kill_is_told_by_the_next_nightly_and_not_again(night: Any, block: str, slug: str) -> None:
+def test_a_kill_is_named_by_the_next_nightly_and_not_again(night: Any, block: str, slug: str) -> None:
     kernel = BOOT + block.format(at=now_since_boot(30), group=GROUP)
     quiet, _ = night(BOOT, NOW - timedelta(hours=20))
     assert quiet.outcome is Outcome.HEALTHY
