@@ -9,7 +9,7 @@ from runbooks.rendezvous.causes import benign
 from runbooks.rendezvous.evidence import Agent, Evidence, Worker
 from runbooks.rendezvous.launches import meets_at
 from runbooks.rendezvous.life import known_nodes, place_of
-from runbooks.rendezvous.runs import told_apart
+from runbooks.rendezvous.runs import of_backend
 
 NAMED = 4  # ranks in a sentence
 UNREADABLE = ("c10d", "static")
@@ -44,7 +44,7 @@ def whole_runs(evidence: Evidence, found: Iterable[Cause]) -> list[Cause]:
     for seat, place in _seats(evidence):
         runs.setdefault((seat.agent.launch.run_id, seat.agent.launch.backend, place), []).append(seat)
     whole = {key: seats for key, seats in runs.items() if _is_whole(seats) and not told & {x for s in seats for x in s.about}}
-    return [told_apart(benign("live-run", f"run {run} ({backend})", _words(seats), OVER), backend)
+    return [of_backend(benign("live-run", f"run {run} ({backend})", _words(seats), OVER), backend)
             for (run, backend, _), seats in sorted(whole.items()) if evidence.run in ("", run)]  # fmt: skip
 
 
