@@ -150,15 +150,22 @@ def worst(slug: str) -> Situation:
 def test_text_from_outside_is_text_in_every_cell(slug: str, poison: str) -> None:
     if not one_line(poison):
         return
-    case = worst(slug)
-    hostile = render(of(case, poisoned(case.evidence, poison)), load_runbook(slug))
-    tokens = PARSER.parse(hostile)
-    plain_tokens = PARSER.parse(render(of(case, poisoned(case.evidence, "x")), load_runbook(slug)))
+    tokens, plain_tokens = parsed(slug, poison), harmless(slug)
     assert tables_are_whole(tokens) == tables_are_whole(plain_tokens) > 0
     assert headings(tokens) == headings(plain_tokens)
     assert [t.type for t in tokens if t.type == "html_block"] == [t.type for t in plain_tokens if t.type == "html_block"]
     assert acts(tokens) == acts(plain_tokens)
     assert becomes_a_link(tokens) == becomes_a_link(plain_tokens)
+
+
+def parsed(slug: str, poison: str) -> list[Any]:
+    case = worst(slug)
+    return PARSER.parse(render(of(case, poisoned(case.evidence, poison)), load_runbook(slug)))
+
+
+@cache
+def harmless(slug: str) -> list[Any]:
+    return parsed(slug, "x")
 
 
 def tables_are_whole(tokens: list[Any]) -> int:
