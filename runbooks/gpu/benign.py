@@ -126,8 +126,9 @@ def waiting(view: GpuView, p: Process, seen: Activity) -> GpuVerdict | None:
         sure = Certainty.LIKELY if seen.unread else Certainty.CONFIRMED  # it may be at work
         return _benign(view, p, "waiting-for-work", sure, words, seen.unread)
     looks = WAITERS.search(p.command)
-    left = is_orphan(view, p) or lost_its_leader(view, p)  # a port alone does not acquit it: an engine's own store listens too
-    serves = bool(looks and p.listening and p.pid in (p.pgid, p.sid)) if left else bool(looks or p.listening)
+    left = is_orphan(view, p) or lost_its_leader(view, p)
+    leads = p.pid in (p.pgid, p.sid)  # a port alone does not acquit it: what an ended server or training left listens, too
+    serves = bool(p.listening and leads and (looks or not p.run)) if left else bool(looks or p.listening)
     if job is None and serves:
         ports = f"it listens on {', '.join(map(str, p.listening))}" if p.listening else ""
         name = f"its command is that of a server or a notebook ({looks.group(1)})" if looks else ""
