@@ -218,8 +218,7 @@ def _records(view: GpuView, gpu: Gpu) -> GpuVerdict | None:
         )
     most = view.limits.ecc_corrected_most
     if (gpu.ecc_corrected_volatile or 0) > most:
-        rows = f", and {gpu.remap.correctable} of its rows were remapped for such" if gpu.remap and gpu.remap.correctable else ""
-        count = f"GPU {gpu.index} corrected {gpu.ecc_corrected_volatile} ECC errors since the driver was loaded (more than {most})"
-        words.append(count + rows)
+        words.append(f"GPU {gpu.index} corrected {gpu.ecc_corrected_volatile} ECC errors since the driver was loaded (more than {most})")
+        words += [f"{gpu.remap.correctable} of its rows were remapped for such"] if gpu.remap and gpu.remap.correctable else []
     sure = Certainty.CONFIRMED if gpu.remap and (gpu.remap.failed or gpu.remap.pending) else Certainty.LIKELY
     return of_gpu(gpu, "gpu-event", sure, words, ("`nvidia-smi -q -d ECC,ROW_REMAPPER`",)) if words else None
