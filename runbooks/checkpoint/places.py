@@ -176,4 +176,6 @@ def _not_everywhere(evidence: Evidence, config: Checkpoints, choice: CheckpointC
 class CauseMaker(Protocol):
     """Type of the helper that fills in the subject."""
 
-    def __call__(self, slug: str, certainty: Certainty, *evidence: str, decides: tuple[str, ...] = ()) -> Cause: ...
+    def __call__(self, slug: str, certainty: Certainty, *words: str, decides: tuple[str, ...] = ()) -> Cause:
+        """A cause about the tier."""
+        ...

@@ -1,11 +1,11 @@
 """Causes that lie in the object store: what its answers mean. A 403 has at least five meanings."""
 
 from collections.abc import Iterator
-from typing import Protocol
 
 from runbooks.checkpoint.evidence import Evidence, Store, TierFacts
 from runbooks.checkpoint.instance_role import answered, engine_cause, kept_out, node_causes
 from runbooks.checkpoint.limits import Limits
+from runbooks.checkpoint.places import CauseMaker
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Cause, Certainty
 
@@ -67,7 +67,7 @@ def _store(evidence: Evidence, look: TierFacts, s: Store, limits: Limits) -> Ite
     yield from node_causes(evidence, look.where)
 
 
-def _denied(s: Store, said: str, cause: "Maker") -> Iterator[Cause]:
+def _denied(s: Store, said: str, cause: CauseMaker) -> Iterator[Cause]:
     if s.head_code == "ok" or s.get_code == "ok":
         words = "a known key can be read with the same credentials: a 403 for another key means that it is not there"
         yield cause(
@@ -97,11 +97,3 @@ def _uploads(look: TierFacts, limits: Limits) -> Iterator[Cause]:
         yield Cause(
             slug="s3-incomplete-multipart", certainty=sure, subject=look.where, evidence=(words,), decides=decides
         )
-
-
-class Maker(Protocol):
-    """Type of the helper that fills in the subject."""
-
-    def __call__(self, slug: str, certainty: Certainty, *words: str, decides: tuple[str, ...] = ()) -> Cause:
-        """A cause about the tier."""
-        ...
