@@ -10,7 +10,8 @@ MAGIC = {
     b"\x93NUMPY": "NumPy", b"PAR1": "Parquet", b"ARROW1": "Arrow", b"Obj\x01": "Avro", b"ORC": "ORC",
     b"7z\xbc\xaf\x27\x1c": "7z", b"GGML": "GGML", b"lmgg": "GGML", b"tjgg": "GGML", b"SQLite format 3\0": "SQLite",
     b"\x89HDF\r\n\x1a\n": "HDF5", b"\x7fELF": "ELF (a program)", b"%PDF": "PDF",
-    **{b"\x80" + bytes([protocol]): "Python pickle" for protocol in (2, 3, 4, 5)}, b"MMIDIDX\0\0": "token index", b"TNTIDX\0\0": "token index",
+    **{b"\x80" + bytes([protocol]): "Python pickle" for protocol in (2, 3, 4, 5)}, b"MMIDIDX\0\0": "token index",
+    b"TNTIDX\0\0": "token index",
 }  # fmt: skip
 BY_ENDING = {
     "gzip": (".gz", ".gzip", ".bgz"), "zstd": (".zst", ".zstd"), "bzip2": (".bz2",), "xz": (".xz",), "lz4": (".lz4",),
