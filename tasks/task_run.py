@@ -4,7 +4,7 @@ import functools
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from pydantic import BaseModel
 
@@ -15,10 +15,6 @@ from tasks.clean_log import clean_process
 from tasks.context import ActionRefused
 from tasks.installation import installation_redactor
 from tasks.transport.base import TransportError
-
-if TYPE_CHECKING:
-    from prefect import Task
-    from prefect.client.schemas.objects import State
 
 T = TypeVar("T")
 log = logging.getLogger("tasks.reading")
@@ -74,14 +70,14 @@ def as_task_run(name: str, tag: str, fn: Callable[[], T], end: Callable[[T], End
 
 
 @functools.cache
-def _task() -> "Task[[Any], Any]":
+def _task() -> Any:
     from prefect import task
     from prefect.cache_policies import NO_CACHE
 
     clean_process()
 
     @task(cache_policy=NO_CACHE, retries=0, persist_result=False)
-    def shown(call: _Call[Any]) -> "State[Any]":
+    def shown(call: _Call[Any]) -> Any:
         return _state(call.made())
 
     logging.getLogger("prefect.task_runs").addFilter(_is_news)
@@ -93,7 +89,7 @@ def _is_news(record: logging.LogRecord) -> bool:
     return not (getattr(record, "task_name", "") == "shown" and str(record.msg).startswith("Finished in state"))
 
 
-def _state(end: End) -> "State[Any]":
+def _state(end: End) -> Any:
     from prefect.client.schemas.objects import State, StateType
 
     said = _clean(end.said)

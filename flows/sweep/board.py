@@ -64,7 +64,7 @@ def renew_boards(now: datetime) -> list[str]:
         names = [str(r.get("fleet", "")) for r in rows[:1]]
         for name in names:
             _publish(name, tuple(str(r["node"]) for r in rows if r.get("node")))
-            done.append(f"the page of fleet {name}: a verdict no longer counts; written anew")
+            done.append(f"the page of fleet {name}: a verdict no longer counts; written again")
     return done
 
 

@@ -45,9 +45,7 @@ def gather_distributed_setup(context: Context) -> Evidence:
     """One launch. All nodes are read at the same time, then each listens while the others connect."""
     launch = find_launch(context.fleet, context.target)
     if launch is None:
-        return Evidence(
-            taken_at=context.now(), launch=Absent(proof="the fleet file has no `launches` entry for this target")
-        )
+        return Evidence(taken_at=context.now(), launch=Absent(proof="the fleet file has no `launches` entry for this target"))
     with ReaderPool(max_workers=len(launch.nodes)) as pool:
         found = list(pool.map(lambda n: _read(context, launch, n), launch.nodes))
         hosts = {view.node: _address(view, launch, context) for view, _ in found}
