@@ -195,7 +195,7 @@ def configured_public_text(node: Node) -> tuple[str, str]:
         return "", str(path) if node.public_key else ""
 
 
-@diagnostic("ssh-agent")
+@diagnostic("keys of the SSH agent")
 def read_agent(context: Context) -> Known[tuple[AgentKey, ...]] | Absent | Unknown:
     """The keys that the agent would offer, in its order."""
     source = _source(context, "ssh-add -l")

@@ -71,7 +71,7 @@ def test_a_quarantined_node_is_named_with_its_release(tmp_path: Path, monkeypatc
     quarantine_node(Step(kind="quarantine-node", owner="node-a", args=args, commands=("#",), effect="marked"), context())
     (check,) = check_fleet(fleet)
     assert check.state == "note"
-    assert re.search(r"; quarantined since 20\d\d-\S+ by gpu-runbooks: gpu-off-the-bus: GPU 3$", check.says), check.says
+    assert re.search(r"; quarantined since 20\d\d-\S+ \S+ UTC by gpu-runbooks: gpu-off-the-bus: GPU 3$", check.says), check.says
     way, _, command = check.fix.partition(": ")
     assert way == "once it is repaired, release it"
     subprocess.run(["sh", "-c", command], check=True)
