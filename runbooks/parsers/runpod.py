@@ -210,7 +210,7 @@ class LogEvent(StrEnum):
 
 
 _LOG: tuple[tuple[LogEvent, str], ...] = (
-    (LogEvent.PULLING, r"Downloading|Extracting|Pulling (?:from|fs layer)|Verifying Checksum|Waiting$"),
+    (LogEvent.PULLING, r"Downloading|Extracting|fetching image|Pulling (?:from|fs layer)|Verifying Checksum|Waiting$"),
     (LogEvent.STARTED, r"start container"),
 )
 _LOG_RE = tuple((said, re.compile(p)) for said, p in _LOG)
