@@ -5,12 +5,13 @@ A table judges nothing. What the judgment says of a row's subject is added as it
 
 import re
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from runbooks.core.clean import one_line
 from runbooks.core.judgment import tier
 from runbooks.core.knowledge import CauseKnowledge
+from runbooks.core.times import utc
 from runbooks.core.verdict import Cause, Certainty
 
 MOST = 15  # design: rows of one table; a person looks at the first ones
@@ -96,8 +97,8 @@ def cell(value: Any) -> str:
 
 
 def clock(at: datetime | None) -> str:
-    """A moment: "03-07 03:12:05 UTC"; "" for none."""
-    return f"{at.astimezone(UTC):%m-%d %H:%M:%S} UTC" if at else ""
+    """A moment: "2026-03-07 03:12:05 UTC"; "" for none."""
+    return utc(at) if at else ""
 
 
 def since(seconds: float | None) -> str:

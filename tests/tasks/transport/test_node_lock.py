@@ -301,7 +301,7 @@ def test_services_of_one_user_share_the_place(monkeypatch: pytest.MonkeyPatch, t
 
 READS = {  # what an action may ask a machine without holding its lock: it changes nothing
     "container/act_restart.py:_nobody_at_work", "container/act_restart.py:_run", "container/act_engine.py:start_engine",
-    "gpu/act_leader.py:_look", "ray/act.py:restart_raylet",
+    "gpu/act_leader.py:_alive", "ray/act.py:restart_raylet",
     "rendezvous/act.py:start_etcd", "remote/changing.py:change", "remote/changing.py:ask_over",
 }  # fmt: skip
 
