@@ -3,9 +3,10 @@
 import functools
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextvars import copy_context
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
+LOOK: ContextVar[str] = ContextVar("look", default="")
+"""Which look of a run a reading belongs to: a tag of its task run."""
 LISTENERS: list[Callable[[str], None]] = []
 """Called with the name of each reading, decision and step as it begins, in the thread that does it."""
 
@@ -50,7 +53,17 @@ def shown(name: str, tag: str, fn: Callable[[], T], end: "Callable[[T], End] | N
         return fn()
     from tasks.task_run import as_task_run
 
-    return as_task_run(name, tag, fn, end)
+    return as_task_run(name, [t for t in (tag, LOOK.get()) if t], fn, end)
+
+
+@contextmanager
+def looking(look: str) -> Iterator[None]:
+    """Meanwhile what is read belongs to that look."""
+    before = LOOK.set(look)
+    try:
+        yield
+    finally:
+        LOOK.reset(before)
 
 
 def _called_by_a_flow() -> bool:

@@ -36,10 +36,10 @@ class End(NamedTuple):
 class _Call(Generic[T]):
     """What the task is given, unopened: Prefect walks through every model that it is handed."""
 
-    __slots__ = ("begun", "end", "error", "fn", "value")
+    __slots__ = ("begun", "end", "error", "fn", "tags", "value")
 
-    def __init__(self, fn: Callable[[], T], end: Callable[[T], End]) -> None:
-        self.fn, self.end = fn, end
+    def __init__(self, fn: Callable[[], T], end: Callable[[T], End], tags: list[str]) -> None:
+        self.fn, self.end, self.tags = fn, end, tags
         self.begun = False
         self.error: Exception | None = None
         self.value: T
@@ -55,11 +55,11 @@ class _Call(Generic[T]):
         return self.end(self.value)
 
 
-def as_task_run(name: str, tag: str, fn: Callable[[], T], end: Callable[[T], End] | None = None) -> T:
+def as_task_run(name: str, tags: list[str], fn: Callable[[], T], end: Callable[[T], End] | None = None) -> T:
     """Calls `fn` once, as a task run of the current flow run: see tasks/diagnostic.py, `shown`."""
-    call, name = _Call(fn, end or _of_readings), _clean(name)
+    call, name = _Call(fn, end or _of_readings, tags), _clean(name)
     try:
-        _task().with_options(task_run_name=lambda: name, tags=[tag])(call, return_state=True)
+        _task().with_options(task_run_name=lambda: name)(call, return_state=True)
     except Exception as e:  # of Prefect: those of the call are kept
         log.warning("%s is not shown as a task run: %s", name, _clean(error_text(e)))
     if not call.begun:
@@ -73,11 +73,14 @@ def as_task_run(name: str, tag: str, fn: Callable[[], T], end: Callable[[T], End
 def _task() -> Any:
     from prefect import task
     from prefect.cache_policies import NO_CACHE
+    from prefect.context import TaskRunContext
 
     clean_process()
 
     @task(cache_policy=NO_CACHE, retries=0, persist_result=False)
     def shown(call: _Call[Any]) -> Any:
+        if (here := TaskRunContext.get()) is not None:  # for a task with tags Prefect first asks the server for their limits
+            here.task_run.tags = call.tags
         return _state(call.made())
 
     logging.getLogger("prefect.task_runs").addFilter(_is_news)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from prefect import tags, task
+from prefect import task
 from prefect.cache_policies import NO_CACHE
 from prefect.context import FlowRunContext
 
@@ -21,6 +21,7 @@ from runbooks.core.outcome import Outcome, outcome_of
 from runbooks.core.policy import Mode, Policy
 from runbooks.core.verdict import Diagnosis
 from tasks.context import Context
+from tasks.diagnostic import looking
 
 
 @dataclass
@@ -49,7 +50,7 @@ class Run:
         self.observations += 1
         self.read_at = server_now()
         name = f"{self.context.target}" + (f" (look {self.observations})" if self.observations > 1 else "")
-        with tags(look):
+        with looking(look):
             found = read_target(self.spec, self.context)
         self.evidence = None if isinstance(found, UnreadTarget) else found
         self.record.timeline.reached(point, f"read {self.context.target}")

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from prefect import flow, task
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
@@ -180,6 +181,23 @@ def test_a_guards_no_stands_in_the_graph_with_its_code(rig: Rig) -> None:
     (found,) = (t for t in tasks_of(run, 4) if t.name == "decision")
     assert found.state is not None
     assert (found.state.name, found.state.type) == ("Refused: frozen", StateType.FAILED)
+
+
+def test_no_answer_of_the_server_is_waited_for(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step that has begun has to start within seconds, whatever the server does: Prefect asks it for the limits of each tag."""
+    asked: list[str] = []
+
+    @flow
+    def own() -> Any:
+        for client in (httpx.Client, httpx.AsyncClient):
+            monkeypatch.setattr(client, "send", lambda _self, request, **_more: asked.append(request.url.path))
+        try:
+            return reading("a value")
+        finally:
+            monkeypatch.undo()
+
+    assert own() == READ
+    assert [path for path in asked if "logs" not in path] == []
 
 
 def test_what_prefect_cannot_show_is_done_once_all_the_same(
