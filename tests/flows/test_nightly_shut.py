@@ -118,7 +118,7 @@ def test_doctor_and_nightly_look_once_at_a_node_and_see_its_quarantine(rig: Rig,
     script.write_text(HEARD.format(folder=tmp_path, there=QUARANTINE))
     script.chmod(0o755)
     (tmp_path / "mark").write_text('{"by": "ana", "at": "2026-03-09T04:00:00+00:00", "reason": "gpu-off-the-bus: GPU 3"}')
-    said = "quarantined since 2026-03-09T04:00:00+00:00 by ana: gpu-off-the-bus: GPU 3"
+    said = "quarantined since 2026-03-09 04:00:00 UTC by ana: gpu-off-the-bus: GPU 3"
     with Sshd(tmp_path / "sshd", rig.world(sick=False).name, options={"ForceCommand": str(script)}) as sshd:
         (check,) = check_fleet(Fleet(nodes=(sshd.node(),)))
         (asked,) = heard(tmp_path)
