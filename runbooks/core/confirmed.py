@@ -133,13 +133,15 @@ def unseen(book: Runbook, plan: Plan, before: Diagnosis, evidence: BaseModel) ->
     """
     lost = unread(evidence)
     failed = [x for x in lost if x.reading.reason not in (UnknownReason.NOT_ASKED, UnknownReason.NOT_RECORDED)]
-    items = {(x.path.partition("[")[0], item) for x in readings_of(evidence) for item in x.items}
+    every = tuple(readings_of(evidence))
+    silent = (*lost, *(x for x in every if x.absent))  # what is not there shows nothing in place of what failed
+    items = {(x.path.partition("[")[0], item) for x in every for item in x.items}
     mine = [c for c in before.causes if c.slug in {*plan.for_causes, *plan.also_gone} and c.certainty is not Certainty.RULED_OUT]
     found = []
     for cause in mine:
         for group in (*known.rests_on, *known.plan_needs) if (known := book.causes.get(cause.slug)) else ():
             paths = [(p.replace(OWN, "[]"), _own(p, cause.subject, items)) for p in group.split(" or ")]
-            if all(any(_holds(x, *p) for x in lost) for p in paths) and any(_holds(x, *p) for p in paths for x in failed):
+            if all(any(_holds(x, *p) for x in silent) for p in paths) and any(_holds(x, *p) for p in paths for x in failed):
                 found.append(group.replace(OWN, "[]"))
     return tuple(dict.fromkeys(found))
 
@@ -150,7 +152,7 @@ def _own(path: str, subject: str, items: Collection[tuple[str, str]]) -> frozens
     return frozenset(item for at, item in items if OWN in path and at == here and _names(subject, item))
 
 
-def _holds(lost: Lost, path: str, own: frozenset[str]) -> bool:
+def _holds(lost: ReadingAt, path: str, own: frozenset[str]) -> bool:
     """Whether the lost reading is that one, or one that it stands in."""
     return (path == lost.path or path.startswith((f"{lost.path}.", f"{lost.path}["))) and (not own or bool(own & {*lost.items}))
 
