@@ -1,7 +1,7 @@
 # Two commands on a fresh Debian 12/13 or Ubuntu 24.04: `make nightly` and `make test`. Needs only sh and python3 (3.11+).
 #   PYTHON=python3.12   the interpreter for .venv          TEST_TORCH=0   torch is there already, in .venv            
 #   JOBS=4              parallel test processes            ARGS="…"       passed to gpu-runbooks nightly or to pytest
-#   PROVE_JOBS=5        the same of `make prove`, whose tests wait more than they compute
+#   PROVE_JOBS=5        the same of `make prove` and `make long`, whose tests wait more than they compute
 PYTHON ?=
 JOBS ?= 4
 PROVE_JOBS ?= 5
@@ -14,12 +14,13 @@ BIN := .venv/bin
 HOUSE := tests/test_structure.py tests/test_subjects.py tests/test_refusals.py tests/test_docs.py tests/test_contributing.py \
 	tests/test_every_name_is_used.py tests/flows/test_one_look.py::test_one_place_reads_judges_and_reports
 
-.PHONY: help setup setup-dev setup-test nightly test prove scorecard check soak bench lock schema fmt clean
+.PHONY: help setup setup-dev setup-test nightly test prove long scorecard check soak bench lock schema fmt clean
 
 help:
 	@echo "make nightly   set up, start the local server, diagnose this machine, write the report"
 	@echo "make test      set up, install what the tests need (as root), run every test that prove and check do not"
-	@echo "make prove     the fault harness in short, with its score, the long proofs, and mutation testing of what decides"
+	@echo "make prove     the fault harness in short, with its score, and mutation testing of what decides"
+	@echo "make long      the proofs that try everything of a kind, and the slow ones on whole systems"
 	@echo "make scorecard the whole fault harness; writes tests/SCORECARD.md and tests/scorecard.json"
 	@echo "make check     ruff, mypy --strict, the rules of the house        make setup   only make .venv"
 	@echo "make soak      the large counts, hours        make bench   measure transport and nightly run"
@@ -41,13 +42,16 @@ test: setup-test
 	@sh .ci/apt.sh
 	$(BIN)/python -m pytest -q -n $(JOBS) --durations 25 -m "not soak and not prove and not long" $(addprefix --ignore=,$(filter %.py,$(HOUSE))) $(ARGS)
 
-# The fault harness in a short profile with its score kept, the proofs that try everything of a kind, then mutation testing
-# of the modules that decide.
+# The fault harness in a short profile with its score kept, then mutation testing of the modules that decide.
 prove: setup-test
 	@sh .ci/apt.sh
 	$(BIN)/python -m tests.scorecard short -n $(PROVE_JOBS) $(ARGS)
-	$(BIN)/python -m pytest -q -n $(PROVE_JOBS) --durations 15 -m "long and not soak" $(ARGS)
 	$(BIN)/python -m tests.mutation
+
+# The proofs that try everything of a kind, and the slow ones on whole systems: what `make test` has no time for.
+long: setup-test
+	@sh .ci/apt.sh
+	$(BIN)/python -m pytest -q -n $(PROVE_JOBS) --durations 15 -m "long and not soak" $(ARGS)
 
 scorecard: setup-test
 	@sh .ci/apt.sh .ci/apt-soak.txt

@@ -64,7 +64,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """What `make prove` runs, and `make test` leaves to it."""
+    """What `make prove` and `make long` run, and `make test` leaves to them."""
     if item.nodeid.startswith(PROVED):
         item.add_marker("prove")
     if item.nodeid.startswith(LONG):
