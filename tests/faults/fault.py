@@ -9,6 +9,8 @@ import signal
 import time
 from pathlib import Path
 
+from tasks.transport.local import read_state
+
 HOLD = "hold"
 
 
@@ -19,8 +21,15 @@ def arm(path: Path, point: str, sig: str, pid: int | None = None, nth: int = 1) 
 
 
 def struck(path: Path) -> bool:
-    """True once the fault has struck."""
-    return path.with_suffix(".struck").exists()
+    """True once the fault has struck: whoever was to stand still does so, and a SIGCONT that follows finds it stopped."""
+    at = path.with_suffix(".struck")
+    if not at.exists():
+        return False
+    facts = json.loads(path.read_text(encoding="utf-8"))
+    if facts["signal"] != "SIGSTOP":
+        return True
+    pid = at.read_text(encoding="utf-8")
+    return bool(pid) and read_state(int(pid)) in ("T", "")
 
 
 def let_go(path: Path) -> None:
@@ -49,9 +58,11 @@ def install_faults() -> None:
         if point != fault["point"] or seen[point] != fault["nth"]:
             return
         try:
-            os.close(os.open(Path(name).with_suffix(".struck"), os.O_CREAT | os.O_EXCL, 0o600))
+            mark = os.open(Path(name).with_suffix(".struck"), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         except FileExistsError:
             return
+        os.write(mark, str(fault["pid"] or os.getpid()).encode())
+        os.close(mark)
         if fault["signal"] == HOLD:
             _hold(Path(name))
             return
