@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
-LOOK: ContextVar[str] = ContextVar("look", default="")
+LOOK: ContextVar[str] = ContextVar("look of a run", default="")
 """Which look of a run a reading belongs to: a tag of its task run."""
 LISTENERS: list[Callable[[str], None]] = []
 """Called with the name of each reading, decision and step as it begins, in the thread that does it."""

@@ -105,7 +105,7 @@ LONG = (
     "tests/test_recipes.py::test_an_action",
     "tests/test_recipes.py::test_the_tests",
 )
-"""Proofs that try everything of a kind (every option, reading lost, incident, sentence), and slow ones on whole systems: `make long` runs them."""
+"""Proofs that try everything of a kind (every option, reading lost, incident), and slow ones on whole systems: `make long` runs them."""
 MARKED = {"prove": PROVED, "long": LONG}
 
 
