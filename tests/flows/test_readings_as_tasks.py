@@ -235,6 +235,7 @@ def test_what_was_being_read_when_the_run_was_killed_ends_with_it(rig: Rig, noth
     until_answered(reading_now, 20)
     kill_and_wait(pid)
     rig.wait(pid)
+    os.close(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK))  # its command reads no longer
     sweep()
     (one,) = store.ask(lambda c: c.read_task_runs(flow_run_filter=mine))
     assert one.state is not None
