@@ -60,9 +60,8 @@ def renew_boards(now: datetime) -> list[str]:
     for key, until in artifacts.described(KEPT):
         if not until or int(until) > now.timestamp():
             continue
-        rows = artifacts.get_table(key)
-        names = [str(r.get("fleet", "")) for r in rows[:1]]
-        for name in names:
+        if rows := artifacts.get_table(key):
+            name = str(rows[0].get("fleet", ""))
             _publish(name, tuple(str(r["node"]) for r in rows if r.get("node")))
             done.append(f"the page of fleet {name}: a verdict no longer counts; written again")
     return done
