@@ -14,7 +14,7 @@ from runbooks.core.fleet_names import names_of
 from runbooks.core.names import slug
 from runbooks.core.policy import Policy
 from runbooks.core.refusal import RefusalCode
-from runbooks.core.times import utc_of
+from runbooks.core.times import utc_first, utc_of
 from tasks.context import ActionRefused
 
 FREEZE = "gpu_runbooks_freeze"
@@ -38,7 +38,7 @@ def check_freeze() -> None:
 
     local = read_freeze_file()
     if local is not None:
-        raise ActionRefused(RefusalCode.FROZEN, f"this machine is frozen: {' '.join(map(utc_of, local.split(' ', 1)))}")
+        raise ActionRefused(RefusalCode.FROZEN, f"this machine is frozen: {utc_first(local)}")
     try:
         frozen = store.get_variable(FREEZE)
     except Exception as e:

@@ -21,3 +21,9 @@ def utc_of(text: object) -> str:
     """The same for a stored ISO text; what is no time stays as it is."""
     at = read_time(str(text))
     return utc(at) if at else str(text)
+
+
+def utc_first(text: str) -> str:
+    """A text whose first word is a stored ISO time, with that time in the form for people; any other text as it is."""
+    first, space, rest = text.partition(" ")
+    return utc_of(first) + space + rest

@@ -10,7 +10,7 @@ import pytest
 
 from runbooks.core.render import render
 from runbooks.core.render_nightly import render_nightly
-from runbooks.core.times import read_time, utc, utc_of
+from runbooks.core.times import read_time, utc, utc_first, utc_of
 from runbooks.core.waiting import waits_words
 from tests.core.nights import TONIGHT
 from tests.core.test_render import KNOWLEDGE, REPORTS
@@ -38,6 +38,8 @@ def test_the_form(at: datetime | float) -> None:
 def test_a_stored_text() -> None:
     assert utc_of("2026-03-02T03:14:05+01:00") == "2026-03-02 02:14:05 UTC"
     assert utc_of("noon") == "noon"
+    assert utc_first("2026-03-02T03:14:05+01:00 by  ana") == "2026-03-02 02:14:05 UTC by  ana"
+    assert [utc_first(text) for text in ("noon by ana", "no reason given", "")] == ["noon by ana", "no reason given", ""]
     assert read_time("noon") is None
 
 

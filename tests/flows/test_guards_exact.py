@@ -104,8 +104,8 @@ def test_freeze(store: Store, tmp_path: Path) -> None:
     store.kept[FREEZE] = {"x": 1}
     assert says_no(check_freeze) == "frozen since ?: "
     del store.kept[FREEZE]
-    (tmp_path / "FREEZE").write_text("2026 by ana\n")
-    assert says_no(check_freeze) == "this machine is frozen: 2026 by ana"
+    (tmp_path / "FREEZE").write_text("2026-03-02T03:14:05+01:00 by  ana: a test\n")
+    assert says_no(check_freeze) == "this machine is frozen: 2026-03-02 02:14:05 UTC by  ana: a test"
     assert FREEZE == "gpu_runbooks_freeze"
 
 
