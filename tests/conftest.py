@@ -33,6 +33,11 @@ def node_locks() -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
+def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
+    """Bytes make no name of a test: what `gzip` packs holds the second at which it packed, so two processes would differ."""
+    return argname if isinstance(val, bytes) and not val.isascii() else None
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
