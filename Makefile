@@ -1,10 +1,8 @@
 # Two commands on a fresh Debian 12/13 or Ubuntu 24.04: `make nightly` and `make test`. Needs only sh and python3 (3.11+).
 #   PYTHON=python3.12   the interpreter for .venv          TEST_TORCH=0   torch is there already, in .venv            
-#   JOBS=4              parallel test processes            ARGS="…"       passed to gpu-runbooks nightly or to pytest
-#   PROVE_JOBS=5        the same of `make prove` and `make long`, whose tests wait more than they compute
+#   JOBS=5              parallel test processes            ARGS="…"       passed to gpu-runbooks nightly or to pytest
 PYTHON ?=
-JOBS ?= 4
-PROVE_JOBS ?= 5
+JOBS ?= 5
 ARGS ?=
 TEST_TORCH ?= 1
 TORCH ?= torch==2.13.0
@@ -45,13 +43,13 @@ test: setup-test
 # The fault harness in a short profile with its score kept, then mutation testing of the modules that decide.
 prove: setup-test
 	@sh .ci/apt.sh
-	$(BIN)/python -m tests.scorecard short -n $(PROVE_JOBS) $(ARGS)
+	$(BIN)/python -m tests.scorecard short -n $(JOBS) $(ARGS)
 	$(BIN)/python -m tests.mutation
 
 # The proofs that try everything of a kind, and the slow ones on whole systems: what `make test` has no time for.
 long: setup-test
 	@sh .ci/apt.sh
-	$(BIN)/python -m pytest -q -n $(PROVE_JOBS) --durations 15 -m "long and not soak" $(ARGS)
+	$(BIN)/python -m pytest -q -n $(JOBS) --durations 15 -m "long and not soak" $(ARGS)
 
 scorecard: setup-test
 	@sh .ci/apt.sh .ci/apt-soak.txt
