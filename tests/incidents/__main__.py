@@ -26,7 +26,7 @@ HERE = Path(__file__).resolve().parents[1]
 RESULTS = HERE / "RESULTS.md"
 BEGIN, END = "<!-- incidents: written by `python -m tests.incidents --write` -->", "<!-- end of incidents -->"
 FIRST, LAST = "<!-- unseen: written by `python -m tests.incidents --unseen --write` -->", "<!-- end of unseen -->"
-ROUNDS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
+ROUNDS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 AIMS = (("harmful", "0 %"), ("wrong", "at most 5 %"), ("blind", "at most 10 %"), ("right or honestly open", "at least 85 %"))
 BY_HAND = {  # incidents that are fed by evidence, and the reason; the invented ones were written so
     "CD08": "A Ray head that is replaced needs a second machine.",
@@ -169,6 +169,7 @@ def told_unseen(lines: list[Line]) -> str:
         "`tests/incidents/unseen.yaml`. One author of the seventh round had opened some parsers and the look at a Ray head. "
         "TB22, TB33 and TB40 are nearest to what stood there. "
         "One author of the ninth round had opened parsers of memory, kernel logs and Ray, so VA03 and VA19 to VA24 are not blind. "
+        "One of the tenth had seen patterns of log lines of checkpoints, so WA18 and WA19 are not. "
         "Where a thread names no cause, its tool's own words decide, as the file says.",
         "After the first sight of the first round one rule was made stricter. Where no cause can be shown, an untrue one is wrong even if "
         "it is only likely. PU84 counts as wrong and PU66 as open by it. Two pieces of evidence had a mistake of their "
