@@ -18,9 +18,10 @@ from runbooks.container.ray_level import blocked_by_head
 from runbooks.container.warnings import besides, must_not
 from runbooks.container.words import Limits as Limits
 from runbooks.container.words import cause, clock, deaths
+from runbooks.core.headline import of_cause
 from runbooks.core.judgment import Judgment, remedy, state_of, tier
 from runbooks.core.reading import Absent, Unknown, value_of
-from runbooks.core.rules import by_the_rules
+from runbooks.core.rules import book, by_the_rules
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 from runbooks.triage.text import findings_of
 
@@ -92,8 +93,7 @@ def _headline(e: Evidence, causes: tuple[Cause, ...], state: State, young: str) 
     names = list(dict.fromkeys(x.slug for x in told if state in (State.HEALTHY, State.CANNOT_TELL) or not x.innocent))
     if names:
         first = next(x for x in causes if x.slug == names[0])
-        more = f". Besides: {', '.join(names[1:])}" if len(names) > 1 else ""
-        return f"{e.name} on {e.node}: {names[0]}: {first.evidence[0].rstrip('.')}{more}"
+        return of_cause(book(SLUG), first, f"{e.name} on {e.node}", more=len(names) - 1)
     if state is State.HEALTHY:
         return f"{e.name} on {e.node} runs, {covers(e)}"
     return f"{e.name} on {e.node}: cannot tell: {young or 'not everything could be read'}"
@@ -117,8 +117,8 @@ def _missing(e: Evidence, limits: Limits) -> Diagnosis:
             "container-missing",
             Certainty.CONFIRMED,
             f"container {e.name}",
-            "there is no such container",
             words,
+            "there is no such container",
         ),
     )
     return _answer(e, None, [*found, *judge_host(e, None, limits), *judge_supervisors(e)], limits)

@@ -1,8 +1,9 @@
 """Judges a Ray job that looks stuck or failed: what failed first, or which phase it is in and whether that is late."""
 
+from runbooks.core.headline import of_cause
 from runbooks.core.judgment import credible, diagnosis, findings, ordered, state_of
 from runbooks.core.reading import Absent, Known, Unknown, value_of
-from runbooks.core.rules import by_the_rules
+from runbooks.core.rules import book, by_the_rules
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 from runbooks.ray.actors import judge_actors
 from runbooks.ray.cluster import judge_cluster, judge_leftovers
@@ -81,7 +82,7 @@ def _answer(e: Evidence, causes: tuple[Cause, ...], limits: Limits) -> Diagnosis
     about = f"job {e.submission_id}" if e.submission_id else f"cluster {e.cluster}"
     first, wrong = causes[0] if causes else None, any(not c.innocent for c in causes)
     nothing = "cannot tell: " + "; ".join((*(f"{n} not read" for n in _unread(e)), *unjudged)) if blind else "nothing wrong was seen"
-    headline = f"{about}: {first.slug}: {first.evidence[0]}" if first else f"{about}: {nothing}"
+    headline = of_cause(book(SLUG), first, about) if first else f"{about}: {nothing}"
     hands_off = (f"touch {e.cluster}: the fleet file says hands off",) if e.hands_off else ()
     plans, withheld = plans_for(e, causes) if state is State.UNHEALTHY and not e.hands_off else ((), ())
     return diagnosis(
