@@ -32,11 +32,12 @@ def diagnostic(name: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
 
         @functools.wraps(fn)
         def read(*args: P.args, **kwargs: P.kwargs) -> T:
-            if not LISTENERS and not _called_by_a_flow():
+            in_flow = _called_by_a_flow()
+            if not LISTENERS and not in_flow:
                 return fn(*args, **kwargs)
             given = signature.bind(*args, **kwargs)
             given.apply_defaults()
-            return shown(name.format(**given.arguments), "diagnostic", lambda: fn(*args, **kwargs))
+            return _shown(name.format(**given.arguments), "diagnostic", lambda: fn(*args, **kwargs), None, in_flow)
 
         return read
 
@@ -47,9 +48,13 @@ def shown(name: str, tag: str, fn: Callable[[], T], end: "Callable[[T], End] | N
     """Calls `fn`, as a task run where a flow itself asks for it. `end`: what its state says; without it, the readings in its result.
 
     Returns and raises what `fn` does. What goes wrong with showing it is logged, and changes nothing."""
+    return _shown(name, tag, fn, end, _called_by_a_flow())
+
+
+def _shown(name: str, tag: str, fn: Callable[[], T], end: "Callable[[T], End] | None", in_flow: bool) -> T:
     for listener in tuple(LISTENERS):
         listener(name)
-    if not _called_by_a_flow():
+    if not in_flow:
         return fn()
     from tasks.task_run import as_task_run
 

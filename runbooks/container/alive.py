@@ -8,9 +8,9 @@ from runbooks.container.evidence import ContainerFacts, Evidence
 from runbooks.container.keepalive import only_keeps_up
 from runbooks.container.memory_kills import nameless_kills
 from runbooks.container.ray_level import judge_ray, kept_up
-from runbooks.container.words import Limits, cause, clock, deaths, known, life_s, span
+from runbooks.container.words import Limits, cause, clock, deaths, life_s, span
 from runbooks.core.host_facts import KernelOom
-from runbooks.core.reading import Known, Unknown
+from runbooks.core.reading import Known, Unknown, value_of
 from runbooks.core.verdict import Cause, Certainty
 
 _NO_PROGRAM = re.compile(r"(?:^|/)\w*sh: (?:.*: )?\S+: (?:command )?not found$|executable file not found")  # as shells and engines say it
@@ -24,7 +24,7 @@ def judge_alive(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
     if c.status == "paused":
         return [cause("paused", Certainty.CONFIRMED, subject, "the engine says: paused", innocent=True)]
     found: list[Cause] = []
-    inside = known(e.inside)
+    inside = value_of(e.inside)
     if inside and inside.devices_denied:
         words = "it cannot open its devices any more: " + ", ".join(inside.devices_denied)
         found.append(cause("devices-lost", Certainty.CONFIRMED, subject, words))
@@ -38,7 +38,7 @@ def judge_alive(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
 
 
 def _shm_full(e: Evidence, c: ContainerFacts) -> list[Cause]:
-    inside = known(e.inside)
+    inside = value_of(e.inside)
     shm = inside.shm if inside else None
     if shm is None or not shm.size_bytes or shm.free_bytes * SHM_PARTS > shm.size_bytes:
         return []
@@ -49,7 +49,7 @@ def _shm_full(e: Evidence, c: ContainerFacts) -> list[Cause]:
 
 def _only_a_keep_alive(e: Evidence, c: ContainerFacts) -> list[Cause]:
     """Nothing but the process that keeps it up, and nobody said what should run: that it does its work cannot be told."""
-    inside = known(e.inside)
+    inside = value_of(e.inside)
     configured = isinstance(e.probe, Known) or bool(e.wanted and (e.wanted.match or e.wanted.ray_ip))
     if configured or inside is None or not inside.commands or not all(map(only_keeps_up, inside.commands)):
         return []
@@ -59,20 +59,20 @@ def _only_a_keep_alive(e: Evidence, c: ContainerFacts) -> list[Cause]:
 
 
 def _kills_inside(e: Evidence, c: ContainerFacts) -> str:
-    kills = [k for k in known(e.ooms) or () if c.id[:12] in k.cgroup and c.started_at and k.at >= c.started_at]
+    kills = [k for k in value_of(e.ooms) or () if c.id[:12] in k.cgroup and c.started_at and k.at >= c.started_at]
     return f"kernel at {clock(kills[-1].at)}: {kills[-1].text}" if kills else ""
 
 
 def _may_be_inside(e: Evidence, c: ContainerFacts) -> KernelOom | None:
     """The last kill that may have been in it in this life: its line names no cgroup, or when it was started is not said."""
-    own = [k for k in known(e.ooms) or () if c.started_at is None and c.id[:12] in k.cgroup]
+    own = [k for k in value_of(e.ooms) or () if c.started_at is None and c.id[:12] in k.cgroup]
     return max((*own, *nameless_kills(e, c.started_at)), key=lambda k: k.at, default=None)
 
 
 def _application(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
     if e.wanted and e.wanted.ray_ip:
         return judge_ray(e, c, limits)
-    inside = known(e.inside)
+    inside = value_of(e.inside)
     if inside is None or not (e.wanted and e.wanted.match):
         return []
     if any(re.search(e.wanted.match, line) for line in inside.commands):
@@ -83,7 +83,7 @@ def _application(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
 
 
 def _probe(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
-    subject, probe = f"container {c.name}", known(e.probe)
+    subject, probe = f"container {c.name}", value_of(e.probe)
     unhealthy = c.health == "unhealthy" and c.health_streak >= limits.health_streak and not _check_cannot_run(c)
     log = next((h.output for h in reversed(c.health_log) if h.exit), "")
     health = f"its health check failed {c.health_streak} times in a row: {log}" if unhealthy else ""
@@ -123,7 +123,7 @@ def covers(e: Evidence) -> str:
     looked += ["its probe answers"] if isinstance(e.probe, Known) else []
     if looked:
         return " and ".join(looked)
-    inside = known(e.inside)
+    inside = value_of(e.inside)
     return f"{len(inside.commands) if inside else 0} processes inside; what it should do is not configured, so that was not looked at"
 
 
@@ -145,11 +145,11 @@ def steady_for(e: Evidence, limits: Limits, number: int) -> float:
     """Seconds that it must run to count as well after `number` deaths: longer than each of its short lives, if several."""
     lives = [
         (s.finished_at - s.started_at).total_seconds()
-        for s in known(e.siblings) or ()
+        for s in value_of(e.siblings) or ()
         if is_kept(s.name, e.name) and s.finished_at and s.started_at and (e.taken_at - s.finished_at).total_seconds()
         <= limits.deaths_window_s
     ]  # fmt: skip
-    c = known(e.container)
+    c = value_of(e.container)
     last = life_s(c) if c is not None and c.status not in ("running", "paused") else None
     loop = [x for x in (*lives, last) if x is not None and x < limits.young_life_s]
     return max(limits.steady_s, *loop) if number > 1 and loop else limits.steady_s

@@ -6,10 +6,10 @@ from runbooks.container.evidence import ContainerFacts, Evidence
 from runbooks.container.others import mate, pod_mates
 from runbooks.container.parsers.engine_error import refusal
 from runbooks.container.shared_end import said
-from runbooks.container.words import Limits, cause, clock, known, log_of, near, span, without_driver
+from runbooks.container.words import Limits, cause, clock, log_of, near, span, without_driver
 from runbooks.core.distinct import capital
 from runbooks.core.host_facts import Disk, EngineUnit, HostFacts, Upgrade
-from runbooks.core.reading import Known, Unknown, UnknownReason
+from runbooks.core.reading import Known, Unknown, UnknownReason, value_of
 from runbooks.core.sizes import size as sized
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.triage.closing import closing_error
@@ -22,7 +22,7 @@ def judge_daemon(e: Evidence, limits: Limits) -> list[Cause]:
     answer = e.daemon
     if not isinstance(answer, Unknown) or answer.reason not in (UnknownReason.UNREACHABLE, UnknownReason.TIMED_OUT):
         return []
-    host, subject = known(e.host), f"the engine on {e.node}"
+    host, subject = value_of(e.host), f"the engine on {e.node}"
     client = f"the client says: {answer.detail}"
     if host is None or host.daemon_alive is None:
         silent = answer.reason is UnknownReason.TIMED_OUT  # somebody accepted the connection
@@ -85,11 +85,11 @@ def _with(found: Cause, words: str) -> Cause:
 
 def judge_host(e: Evidence, c: ContainerFacts | None, limits: Limits) -> list[Cause]:
     """Disk, inodes, image, bind sources, devices: what must be there before the container can run."""
-    host = known(e.host)
+    host = value_of(e.host)
     found = _disks(e, host, limits) if host else []
     if c is None:
         return found
-    daemon = known(e.daemon)
+    daemon = value_of(e.daemon)
     if daemon and daemon.images_read and c.image_id and c.image_id not in daemon.images:
         words = f"image {c.image} ({c.image_id[:19]}) is not on {e.node} any more"
         found.append(cause("image-gone", Certainty.CONFIRMED, f"image {c.image}", words))
@@ -162,7 +162,7 @@ def _disks(e: Evidence, host: HostFacts, limits: Limits) -> list[Cause]:
 
 def _held_by_engine(e: Evidence) -> str:
     """What of the disk the engine could give back."""
-    daemon = known(e.daemon)
+    daemon = value_of(e.daemon)
     sizes = {"images without a name": daemon.dangling_bytes, "the build cache": daemon.build_cache_bytes} if daemon else {}
     held = [f"{sized(size)} are {what}" for what, size in sizes.items() if size is not None]
     return "of the engine's own, " + " and ".join(held) if held else ""
@@ -171,7 +171,7 @@ def _held_by_engine(e: Evidence) -> str:
 def judge_fuse(e: Evidence) -> list[Cause]:
     """FUSE mounts that the container needs and whose process is gone or does not answer."""
     found = []
-    for m in known(e.fuse) or ():
+    for m in value_of(e.fuse) or ():
         if m.state == "alive" or not m.wanted:
             continue
         by = f"; pid {m.server_pid} serves it" if m.server_pid else ""
@@ -186,9 +186,9 @@ def judge_fuse(e: Evidence) -> list[Cause]:
 
 def _served_by(e: Evidence) -> list[str]:
     """Containers of the same pod that ended: one of them may have served the mount. With the kernel's line about each."""
-    c = known(e.container)
+    c = value_of(e.container)
     ended = [s for s in pod_mates(e, c) if s.status in ("exited", "dead")] if c is not None else []
-    kills = {s.id: k.text for s in ended for k in known(e.ooms) or () if s.id[:12] in k.cgroup}
+    kills = {s.id: k.text for s in ended for k in value_of(e.ooms) or () if s.id[:12] in k.cgroup}
     return [f"in its pod, {mate(s)}" + (f"; kernel: {kills[s.id]}" if s.id in kills else "") for s in ended]
 
 
@@ -200,7 +200,7 @@ PODMAN = (
 
 def host_notes(e: Evidence, limits: Limits) -> tuple[str, ...]:
     """Facts of engine and host for a person: what Podman never tells, clock, low memory, a TPU VM read as such."""
-    daemon, host = known(e.daemon), known(e.host)
+    daemon, host = value_of(e.daemon), value_of(e.host)
     podman = (PODMAN,) if daemon and daemon.podman else ()
     if host is None:
         return podman

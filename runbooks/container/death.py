@@ -11,7 +11,6 @@ from runbooks.container.words import (
     Limits,
     cause,
     clock,
-    known,
     last_words,
     life_s,
     log_of,
@@ -21,7 +20,7 @@ from runbooks.container.words import (
     reported_dead,
     span,
 )
-from runbooks.core.reading import Known, Unknown
+from runbooks.core.reading import Known, Unknown, value_of
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.triage.closing import closing_error
 from runbooks.triage.text import says
@@ -179,7 +178,7 @@ def lived(c: ContainerFacts) -> str:
 
 def fault_words(e: Evidence, c: ContainerFacts, limits: Limits) -> list[str]:
     """What the kernel says of faults of processes around its end: the lines name no container."""
-    host = known(e.host)
+    host = value_of(e.host)
     near_ = [f for f in host.faults if near(f.at, c.finished_at, limits.oom_window_s)] if host else []
     return [f"kernel at {clock(f.at)}: {f.text} (which container it was in is not said)" for f in near_[-3:]]
 
@@ -209,7 +208,7 @@ def by_code(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
     if code == 135:
         small = c.shm_bytes <= limits.shm_small_bytes
         size = f"its /dev/shm has {c.shm_bytes >> 20} MiB" if c.shm_bytes else ""
-        log = known(e.log)
+        log = value_of(e.log)
         said = says(log or (), "container-death/bus-error")
         sure = Certainty.CONFIRMED if said else Certainty.LIKELY if small else Certainty.POSSIBLE
         other = ("use of /dev/shm right before the end", "a mapped file that was cut short, a full disk")
@@ -223,7 +222,7 @@ def by_code(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
     check: tuple[str, ...] = ()
     if 128 < code <= 128 + LAST_SIGNAL:
         check = (f"who sent it signal {code - 128}, or whether the program itself returns {code}",)
-    elif known(e.host) is None:
+    elif value_of(e.host) is None:
         check = ("boot time and engine's start: the engine writes 255 for what went down with them, too",)
     sure = Certainty.LIKELY if check else Certainty.CONFIRMED
     return [cause("main-exited-error", sure, subject, f"exit code {code}", last_words(e), decides=check)]
@@ -235,12 +234,12 @@ def _killed(e: Evidence, c: ContainerFacts, limits: Limits) -> Cause:
     died = reported_dead(e, c, limits)
     if not died:
         missing.append("the engine's events around the death (they are lost when its daemon restarts)")
-    if known(e.ooms) is None and signal == "SIGKILL":
+    if value_of(e.ooms) is None and signal == "SIGKILL":
         missing.append("the kernel log: an oom-kill line for this container")
     if c.labels.get("io.kubernetes.pod.name"):
         missing.append("the pod's events: a failed liveness probe, an eviction")
     words = "no stop or kill request in the event stream" if died else ""
-    memory = "no kernel line about memory for it" if known(e.ooms) is not None else ""
+    memory = "no kernel line about memory for it" if value_of(e.ooms) is not None else ""
     sure = Certainty.POSSIBLE if missing else Certainty.CONFIRMED
     return cause(
         "killed-from-outside", sure, f"container {c.name}", f"exit code {c.exit_code}: {signal}", words, memory,

@@ -17,10 +17,11 @@ from runbooks.container.plans import plans_for
 from runbooks.container.ray_level import blocked_by_head
 from runbooks.container.warnings import besides, must_not
 from runbooks.container.words import Limits as Limits
-from runbooks.container.words import cause, clock, deaths, known
+from runbooks.container.words import cause, clock, deaths
+from runbooks.core.headline import of_cause
 from runbooks.core.judgment import Judgment, remedy, state_of, tier
-from runbooks.core.reading import Absent, Unknown
-from runbooks.core.rules import by_the_rules
+from runbooks.core.reading import Absent, Unknown, value_of
+from runbooks.core.rules import book, by_the_rules
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 from runbooks.triage.text import findings_of
 
@@ -33,7 +34,7 @@ UNASKED = "its restart policy asks for no start after code 0, and the fleet file
 @by_the_rules("container-death")
 def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     """The judgment. Pure."""
-    e, c = evidence, known(evidence.container)
+    e, c = evidence, value_of(evidence.container)
     if isinstance(e.container, Absent):
         return _missing(e, limits)
     causes, death = judge_daemon(e, limits), list[Cause]()
@@ -92,8 +93,7 @@ def _headline(e: Evidence, causes: tuple[Cause, ...], state: State, young: str) 
     names = list(dict.fromkeys(x.slug for x in told if state in (State.HEALTHY, State.CANNOT_TELL) or not x.innocent))
     if names:
         first = next(x for x in causes if x.slug == names[0])
-        more = f". Besides: {', '.join(names[1:])}" if len(names) > 1 else ""
-        return f"{e.name} on {e.node}: {names[0]}: {first.evidence[0].rstrip('.')}{more}"
+        return of_cause(book(SLUG), first, f"{e.name} on {e.node}", more=len(names) - 1)
     if state is State.HEALTHY:
         return f"{e.name} on {e.node} runs, {covers(e)}"
     return f"{e.name} on {e.node}: cannot tell: {young or 'not everything could be read'}"
@@ -107,7 +107,7 @@ def _symptom(e: Evidence, c: ContainerFacts | None) -> str:
 
 def _missing(e: Evidence, limits: Limits) -> Diagnosis:
     """There is no such container: nothing to take a configuration from."""
-    gone = [x for x in known(e.events) or () if x.name == e.name and x.action == "destroy"]
+    gone = [x for x in value_of(e.events) or () if x.name == e.name and x.action == "destroy"]
     if e.wanted is None and not gone:
         proof = e.container.proof if isinstance(e.container, Absent) else ""
         return Diagnosis(state=State.NOT_APPLICABLE, headline=f"no container {e.name} on {e.node}: {proof}")
@@ -117,8 +117,8 @@ def _missing(e: Evidence, limits: Limits) -> Diagnosis:
             "container-missing",
             Certainty.CONFIRMED,
             f"container {e.name}",
-            "there is no such container",
             words,
+            "there is no such container",
         ),
     )
     return _answer(e, None, [*found, *judge_host(e, None, limits), *judge_supervisors(e)], limits)
@@ -139,7 +139,7 @@ def _findings(e: Evidence, limits: Limits, causes: tuple[Cause, ...]) -> tuple[F
         Finding(priority="MEDIUM", category="host", issue=n, action="look at the host") for n in host_notes(e, limits)
     ]
     found += _before(e)
-    found += _policy(known(e.container))
+    found += _policy(value_of(e.container))
     found += resting_findings(e) + compose_findings(e)
     found += _last_words(e)
     found += kept_findings(e, limits, causes)
@@ -165,7 +165,7 @@ def _policy(c: ContainerFacts | None) -> list[Finding]:
 
 def _before(e: Evidence) -> list[Finding]:
     """What the watch recorded of the minutes before the end (or before now)."""
-    c, samples = known(e.container), known(e.before)
+    c, samples = value_of(e.container), value_of(e.before)
     if not samples:
         return []
     end = c.finished_at if c is not None and c.status not in RUNS else None
@@ -175,7 +175,7 @@ def _before(e: Evidence) -> list[Finding]:
 
 def _last_words(e: Evidence) -> tuple[Finding, ...]:
     """What the last words of a dead container say, by the whole knowledge base."""
-    c, lines = known(e.container), known(e.log)
+    c, lines = value_of(e.container), value_of(e.log)
     dead = c is not None and c.status not in RUNS
     return findings_of(lines, "its last words", SLUG) if dead and lines else ()
 

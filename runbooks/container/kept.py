@@ -5,9 +5,10 @@ from collections.abc import Sequence
 
 from runbooks.container.backoff import is_kept, kept_name
 from runbooks.container.evidence import Evidence, Sibling, WantedContainer
-from runbooks.container.words import Limits, cause, known, span
+from runbooks.container.words import Limits, cause, span
 from runbooks.core.args.containers import RemoveKeptContainer
 from runbooks.core.plan import Step
+from runbooks.core.reading import value_of
 from runbooks.core.verdict import Cause, Certainty, Finding
 
 STILL = ("exited", "dead", "created")
@@ -15,7 +16,7 @@ STILL = ("exited", "dead", "created")
 
 def set_aside(e: Evidence) -> list[Sibling]:
     """Every replaced container of this name that is still there."""
-    return [s for s in known(e.siblings) or () if is_kept(s.name, e.name)]
+    return [s for s in value_of(e.siblings) or () if is_kept(s.name, e.name)]
 
 
 def old_ones(e: Evidence, limits: Limits) -> list[Sibling]:
@@ -72,7 +73,7 @@ def kept_findings(e: Evidence, limits: Limits, causes: Sequence[Cause]) -> list[
 def _nothing_to_remove(e: Evidence, limits: Limits) -> tuple[str, str]:
     """Why no removal is offered although it was asked for, and what then."""
     kept, old = set_aside(e), old_ones(e, limits)
-    if known(e.siblings) is None:
+    if value_of(e.siblings) is None:
         return "whether replaced containers are kept was not read", "make the list of containers readable, and ask again"
     if old:
         return f"{len(old)} could be removed, once {e.name} itself is well", "ask again then"

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from runbooks.container.evidence import ContainerFacts, Evidence
 from runbooks.container.others import mate, pod_mates
 from runbooks.container.shared_end import made_effective, said
-from runbooks.container.words import clock, known
+from runbooks.container.words import clock
+from runbooks.core.reading import value_of
 from runbooks.core.unexplained import not_used
 from runbooks.core.verdict import Cause, Finding
 
@@ -20,8 +21,8 @@ def _facts(e: Evidence, c: ContainerFacts | None) -> Iterator[tuple[str, str, st
     """(where it was read, what of it stands in a cause that uses it, the whole)."""
     if c is None:
         return
-    host = known(e.host)
-    for kill in known(e.ooms) or ():
+    host = value_of(e.host)
+    for kill in value_of(e.ooms) or ():
         if c.id[:12] in kill.cgroup and (c.started_at is None or kill.at >= c.started_at):
             yield "kernel log", kill.text, f"{clock(kill.at)}: {kill.text}"
     for u in made_effective(host, c.started_at, e.taken_at) if host and c.started_at else ():

@@ -4,7 +4,8 @@ import itertools
 from statistics import median
 
 from runbooks.container.evidence import ContainerFacts, Evidence
-from runbooks.container.words import Limits, cause, deaths, known, life_s, own_events, span
+from runbooks.container.words import Limits, cause, deaths, life_s, own_events, span
+from runbooks.core.reading import value_of
 from runbooks.core.verdict import Cause, Certainty
 
 
@@ -34,5 +35,5 @@ def _young(e: Evidence, c: ContainerFacts, limits: Limits) -> bool:
 
 
 def _codes(e: Evidence, c: ContainerFacts) -> list[str]:
-    kept = [s for s in known(e.siblings) or () if s.name.startswith(e.name + ".dead-")]
+    kept = [s for s in value_of(e.siblings) or () if s.name.startswith(e.name + ".dead-")]
     return [f"{s.name[-12:]}: {s.exit_code}" for s in kept] + [f"{c.id[:12]}: {c.exit_code}"]

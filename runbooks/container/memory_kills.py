@@ -3,14 +3,15 @@
 from datetime import datetime
 
 from runbooks.container.evidence import ContainerFacts, Evidence
-from runbooks.container.words import Limits, cause, clock, known, near, of_this_life, own_events
+from runbooks.container.words import Limits, cause, clock, near, of_this_life, own_events
 from runbooks.core.host_facts import KernelOom
+from runbooks.core.reading import value_of
 from runbooks.core.sizes import size
 from runbooks.core.verdict import Cause, Certainty
 
 
 def _kernel_kills(e: Evidence, c: ContainerFacts) -> list[KernelOom]:
-    return [k for k in known(e.ooms) or () if c.id in k.cgroup or (c.id[:12] in k.cgroup)]
+    return [k for k in value_of(e.ooms) or () if c.id in k.cgroup or (c.id[:12] in k.cgroup)]
 
 
 def last_kill(e: Evidence, c: ContainerFacts, limits: Limits) -> KernelOom | None:
@@ -21,7 +22,7 @@ def last_kill(e: Evidence, c: ContainerFacts, limits: Limits) -> KernelOom | Non
 
 def nameless_kills(e: Evidence, since: datetime | None, until: datetime | None = None) -> list[KernelOom]:
     """Kills in that time of which nobody says in which cgroup. None: that end is open."""
-    kills = (k for k in known(e.ooms) or () if not k.cgroup)
+    kills = (k for k in value_of(e.ooms) or () if not k.cgroup)
     return [k for k in kills if (since is None or k.at >= since) and (until is None or k.at <= until)]
 
 
@@ -50,7 +51,7 @@ def out_of_memory(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]
 
 
 def _oom(e: Evidence, c: ContainerFacts, kill: KernelOom) -> Cause:
-    host = known(e.host)
+    host = value_of(e.host)
     what = "its own cgroup's limit" if kill.memcg else "the whole machine"
     return cause(
         "oom-container" if kill.memcg else "oom-host", Certainty.CONFIRMED,

@@ -2,7 +2,8 @@
 
 from runbooks.container.backoff import is_kept
 from runbooks.container.evidence import ContainerFacts, Evidence, Sibling, Supervisor
-from runbooks.container.words import Limits, cause, known
+from runbooks.container.words import Limits, cause
+from runbooks.core.reading import value_of
 from runbooks.core.verdict import Cause, Certainty, Finding
 
 ORCHESTRATORS = (
@@ -38,7 +39,7 @@ def systemctl(s: Supervisor) -> str:
 def judge_supervisors(e: Evidence) -> list[Cause]:
     """Anything else that restarts this container: two that do not know each other fight."""
     found = []
-    for s in known(e.supervisors) or ():
+    for s in value_of(e.supervisors) or ():
         if s.rests:
             continue
         of = f" of user {s.user}" if s.user else ""
@@ -51,7 +52,7 @@ def judge_supervisors(e: Evidence) -> list[Cause]:
 
 def stopped_unit(e: Evidence, c: ContainerFacts, limits: Limits) -> Supervisor | None:
     """The unit that was in charge and was stopped while it still ran: one that ends by itself leaves after its container."""
-    for s in known(e.supervisors) or ():
+    for s in value_of(e.supervisors) or ():
         gap = (c.finished_at - s.left_at).total_seconds() if s.rests and s.left_at and c.finished_at else -1.0
         if 0 <= gap <= limits.stop_window_s:
             return s
@@ -65,15 +66,15 @@ def resting_findings(e: Evidence) -> list[Finding]:
             priority="MEDIUM", category="container", action=f"{systemctl(s)} disable {s.name}, or leave {e.name} to it",
             issue=f"{s.name} rests, and a boot starts it: {s.command[:200]}; two that restart {e.name} must know each other",
         )
-        for s in known(e.supervisors) or ()
+        for s in value_of(e.supervisors) or ()
         if s.rests and s.boots
     ]  # fmt: skip
 
 
 def compose_findings(e: Evidence) -> list[Finding]:
     """Compose owns it and brings nothing back by itself; what it would do to the new one and to the one that was set aside."""
-    mine = [s for s in known(e.supervisors) or () if s.kind == "compose"]
-    kept = [s.name for s in known(e.siblings) or () if is_kept(s.name, e.name)]
+    mine = [s for s in value_of(e.supervisors) or () if s.kind == "compose"]
+    kept = [s.name for s in value_of(e.siblings) or () if is_kept(s.name, e.name)]
     found = []
     for s in mine:
         issue = f"it belongs to Compose: {s.name}" + (f" ({s.command})" if s.command and not s.pid else "")
@@ -91,7 +92,7 @@ def compose_findings(e: Evidence) -> list[Finding]:
 def pod_mates(e: Evidence, c: ContainerFacts) -> list[Sibling]:
     """The other containers of its Kubernetes pod: a proxy, a mount's server."""
     pod = c.labels.get(ORCHESTRATORS[0][0], "")
-    return [s for s in known(e.siblings) or () if pod and s.pod == pod and s.role != "POD"]
+    return [s for s in value_of(e.siblings) or () if pod and s.pod == pod and s.role != "POD"]
 
 
 def mate(s: Sibling) -> str:
@@ -102,13 +103,13 @@ def mate(s: Sibling) -> str:
 
 def only_on_failure(e: Evidence, c: ContainerFacts) -> str:
     """Who restarts it after a failure only, and so not after code 0; "" if nobody does."""
-    units = [s.name for s in known(e.supervisors) or () if s.restart == "on-failure"]
+    units = [s.name for s in value_of(e.supervisors) or () if s.restart == "on-failure"]
     who = [*(["the engine"] if c.restart_policy == "on-failure" else []), *units]
     return f"{' and '.join(who)} would restart it after a failure only: code 0 counts as none" if who else ""
 
 
 def meant_to_last(e: Evidence, c: ContainerFacts) -> bool:
     """Whether anybody says that it goes on after code 0: its own restart policy, a unit, or the fleet file by what runs in it."""
-    w, units = e.wanted, known(e.supervisors) or ()
+    w, units = e.wanted, value_of(e.supervisors) or ()
     asked = w is not None and bool(w.start or w.ray_ip or w.match)
     return asked or c.restart_policy not in ("", "no", "on-failure") or any(s.restart == "always" for s in units)

@@ -14,7 +14,7 @@ from runbooks.container.others import PROJECT
 from runbooks.container.start_again import NAME, against, answers, not_offered, start
 from runbooks.container.stops import stop_loops, stop_units
 from runbooks.container.typed import starting_again
-from runbooks.container.words import Limits, deaths, known
+from runbooks.container.words import Limits, deaths
 from runbooks.core.args.containers import (
     FreeEngineSpace,
     RecreateContainer,
@@ -23,7 +23,7 @@ from runbooks.core.args.containers import (
     StartEngine,
 )
 from runbooks.core.plan import Plan, Step
-from runbooks.core.reading import Known
+from runbooks.core.reading import Known, value_of
 from runbooks.core.verdict import Cause, Certainty
 
 DEAD = frozenset(
@@ -46,12 +46,12 @@ def plans_for(e: Evidence, causes: Sequence[Cause], limits: Limits) -> tuple[Pla
     """The plans on offer, or none. Only confirmed causes count."""
     sure = [c for c in causes if c.certainty is Certainty.CONFIRMED]
     slugs = {c.slug for c in sure if not c.innocent}
-    w, c = e.wanted, known(e.container)
+    w, c = e.wanted, value_of(e.container)
     if w is None or e.hands_off or KEPT in e.name:  # one that was set aside never runs again beside its successor
         return ()
     if slugs == {"kept-container"}:
         return (_plan("remove the kept containers", tuple(removals(e, w, limits)), slugs, limits),)
-    if {"daemon-down", "daemon-upgraded"} & slugs and known(e.daemon) is None:
+    if {"daemon-down", "daemon-upgraded"} & slugs and value_of(e.daemon) is None:
         why = not_offered("its engine does not run") if answers(slugs) else ""
         return (_plan("start the engine", (start_daemon(e, w),), slugs, limits, why),)
     units = stop_units(e)
@@ -83,8 +83,8 @@ def _restore(e: Evidence, c: ContainerFacts, w: WantedContainer, slugs: set[str]
     objection = against(c, limits) if mild else ""
     why = not_offered(objection) if objection else ""
     serves = "main-exited-zero" in slugs and bool(w.start or w.ray_ip or w.match)
-    stale = "stale-fuse" in slugs and any(m.where == "host" and m.state == "dead" for m in known(e.fuse) or ())
-    host = known(e.host)
+    stale = "stale-fuse" in slugs and any(m.where == "host" and m.state == "dead" for m in value_of(e.fuse) or ())
+    host = value_of(e.host)
     lost = "devices-lost" in slugs and host is not None and not host.missing_devices
     if dead and "devices-lost" in slugs and host is not None and host.missing_devices:
         return ()  # the host itself lacks them: a new container could not be started either
@@ -113,7 +113,7 @@ def _in_charge(causes: Sequence[Cause]) -> int:
 
 def _binds_stale(e: Evidence, c: ContainerFacts) -> bool:
     """True if a dead host mount is bound into the container: that bind stays dead after a new mount."""
-    dead = [m.path for m in known(e.fuse) or () if m.where == "host" and m.state == "dead"]
+    dead = [m.path for m in value_of(e.fuse) or () if m.where == "host" and m.state == "dead"]
     return any(m.type == "bind" and any(_inside(m.source, d) for d in dead) for m in c.mounts)
 
 
@@ -189,7 +189,7 @@ def remounts(e: Evidence, c: ContainerFacts, w: WantedContainer) -> list[Step]:
     """Dead FUSE mounts that the fleet file says how to mount: unmounted, then mounted. Inside only while it runs."""
     how = {(m[0], m[1]): m[2] for m in w.mounts}
     steps = []
-    for m in known(e.fuse) or ():
+    for m in value_of(e.fuse) or ():
         argv = how.get((m.path, m.where))
         if m.state != "dead" or argv is None or (m.where == "container" and c.status != "running"):
             continue
@@ -220,7 +220,7 @@ def start_daemon(e: Evidence, w: WantedContainer) -> Step:
 
 def free_space(e: Evidence, w: WantedContainer, slugs: set[str]) -> list[Step]:
     """Disk space that only nameless images and the build cache hold. Never volumes."""
-    daemon = known(e.daemon)
+    daemon = value_of(e.daemon)
     if "disk-full" not in slugs or daemon is None:
         return []
     engine = shlex.join(w.engine)

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from runbooks.container.evidence import ContainerFacts, Evidence
 from runbooks.container.keepalive import keep_alive
-from runbooks.container.words import Limits, cause, clock, known, span
+from runbooks.container.words import Limits, cause, clock, span
 from runbooks.core.ray_view import RayNode, RayView, Versions, differ, head_fault
-from runbooks.core.reading import Unknown
+from runbooks.core.reading import Unknown, value_of
 from runbooks.core.verdict import Cause, Certainty
 
 
@@ -32,7 +32,7 @@ def blocked_by_head(e: Evidence) -> list[Cause]:
 
 def judge_ray(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
     """The Ray worker of a container that runs."""
-    view, inside = known(e.ray), known(e.inside)
+    view, inside = value_of(e.ray), value_of(e.inside)
     raylet = None if inside is None else any(_is_raylet(x) for x in inside.commands)
     if view is None:
         without = "no raylet runs inside: look again when the head is well" if raylet is False else ""
@@ -99,7 +99,7 @@ def _not_told(e: Evidence, view: RayView, head: RayNode, c: ContainerFacts) -> t
 
 
 def _versions_not_told(e: Evidence, view: RayView) -> Iterator[str]:
-    head = known(e.ray_head)
+    head = value_of(e.ray_head)
     sides = {
         "the head's Ray": view.version, "the Ray inside": view.worker_version,
         "the head's Python": head.versions.python if head else "", "the Python inside": view.worker_python,
@@ -120,7 +120,7 @@ def _leftover(node: RayNode, c: ContainerFacts, up: float | None, raylet: bool |
 
 
 def _versions(e: Evidence, view: RayView, subject: str, joined: bool, more: str) -> list[Cause]:
-    head = known(e.ray_head)
+    head = value_of(e.ray_head)
     there = Versions(ray=view.version, python=head.versions.python if head else "")
     words = differ(there, Versions(ray=view.worker_version, python=view.worker_python), joined)
     return [cause("version-mismatch", Certainty.CONFIRMED, subject, words, more)] if words else []

@@ -4,8 +4,9 @@ from datetime import datetime
 
 from runbooks.container.backoff import is_kept
 from runbooks.container.evidence import ContainerFacts, Evidence, Sibling
-from runbooks.container.words import Limits, cause, clock, known, near, span
+from runbooks.container.words import Limits, cause, clock, near, span
 from runbooks.core.host_facts import HostFacts, Upgrade
+from runbooks.core.reading import value_of
 from runbooks.core.verdict import Cause, Certainty
 
 ENDED_BY_ENGINE = (0, 137, 143, 255)  # what a daemon's own stop leaves behind
@@ -20,7 +21,7 @@ A_CROWD = 2  # others that ended with it: no accident
 
 def companions(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Sibling]:
     """Other containers that ended in the same moment."""
-    return [s for s in known(e.siblings) or () if near(s.finished_at, c.finished_at, limits.together_s) and not is_kept(s.name, e.name)]
+    return [s for s in value_of(e.siblings) or () if near(s.finished_at, c.finished_at, limits.together_s) and not is_kept(s.name, e.name)]
 
 
 def host_event(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
@@ -30,7 +31,7 @@ def host_event(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
 
 def _host_reboot(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
     """The boot, where its shutdown can have ended the container; likely only, where it can as well have ended before that began."""
-    host, end = known(e.host), c.finished_at
+    host, end = value_of(e.host), c.finished_at
     if host is None or end is None or not _over_the_boot(host, c):
         return []
     began = _shutdown(host, c)
@@ -72,7 +73,7 @@ def _shutdown(host: HostFacts, c: ContainerFacts) -> datetime | None:
 
 def not_the_reboot(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
     """The reboot ruled out: the container had ended shortly before the shutdown began."""
-    host, end = known(e.host), c.finished_at
+    host, end = value_of(e.host), c.finished_at
     began = _shutdown(host, c) if host else None
     if began is None or end is None or end >= began or (began - end).total_seconds() > limits.shutdown_window_s:
         return []
@@ -82,7 +83,7 @@ def not_the_reboot(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause
 
 def _daemon_restart(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
     """The engine's daemon was stopped or restarted and took the container with it."""
-    host = known(e.host)
+    host = value_of(e.host)
     up = host.daemon_started_at if host else None
     if host is None or up is None or c.finished_at is None or c.started_at is None or c.started_at >= up:
         return []
@@ -127,7 +128,7 @@ def said(u: Upgrade) -> str:
 
 def ended_together(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
     """Others ended in the same moment, and neither host nor engine is known to be the reason."""
-    others, host = companions(e, c, limits), known(e.host)
+    others, host = companions(e, c, limits), value_of(e.host)
     read = host is not None and host.daemon_started_at is not None
     if c.exit_code not in ENDED_BY_ENGINE or len(others) < (A_CROWD if read else 1):
         return []

@@ -4,8 +4,9 @@ import errno
 
 from runbooks.container.evidence import ContainerFacts, Evidence, FuseMount
 from runbooks.container.parsers.engine_error import refusal
-from runbooks.container.words import cause, known, without_driver
+from runbooks.container.words import cause, without_driver
 from runbooks.core.host_facts import HostPath
+from runbooks.core.reading import value_of
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.triage.text import meanings
 
@@ -42,7 +43,7 @@ def start_error(e: Evidence, c: ContainerFacts) -> Cause:
 
 def never_ran(e: Evidence, c: ContainerFacts) -> list[Cause]:
     """Its log holds nothing but the words with which the runtime could not run its command: State.Error stays empty then."""
-    lines = [line for line in known(e.log) or () if line.strip()]
+    lines = [line for line in value_of(e.log) or () if line.strip()]
     if not c.exit_code or not lines or not all(meanings(line, {"bad-command": MEANS["bad-command"]}) for line in set(lines)):
         return []
     words = (f"all that its log says: {lines[-1][:300]}", f"exit code {c.exit_code}")
@@ -54,14 +55,14 @@ def never_ran(e: Evidence, c: ContainerFacts) -> list[Cause]:
 
 
 def _places(e: Evidence, paths: tuple[str, ...]) -> list[HostPath]:
-    host = known(e.host)
+    host = value_of(e.host)
     return [p for path in paths for p in (host.places if host else ()) if p.path == path and p.kind != "unread"]
 
 
 def _broken_mount(e: Evidence, paths: tuple[str, ...]) -> FuseMount | None:
     """A FUSE mount of the host that is dead or hangs and holds one of the paths: the engine cannot look there, and then cannot
     make the folder that is there."""
-    broken = [m for m in known(e.fuse) or () if m.where == "host" and m.state != "alive"]
+    broken = [m for m in value_of(e.fuse) or () if m.where == "host" and m.state != "alive"]
     return next((m for m in broken for p in paths if p == m.path or p.startswith(m.path.rstrip("/") + "/")), None)
 
 
@@ -84,7 +85,7 @@ def _in_the_way(c: ContainerFacts, words: str, path: str, there: HostPath | None
 
 def _held(e: Evidence, c: ContainerFacts, slug: str, there: list[HostPath]) -> tuple[Certainty | None, tuple[str, ...]]:
     """How sure the words make that cause beside the readings; None where these contradict it."""
-    host, daemon = known(e.host), known(e.daemon)
+    host, daemon = value_of(e.host), value_of(e.daemon)
     if slug == "mount-gone":
         gone = any(p.kind == "none" for p in there) or bool(host and host.missing_sources)
         if host is not None and (there or host.places) and not gone:
@@ -96,7 +97,7 @@ def _held(e: Evidence, c: ContainerFacts, slug: str, there: list[HostPath]) -> t
         return None, ()
     if slug == "devices-lost" and host is not None:
         return without_driver(host)
-    if slug == "stale-fuse" and not any(m.state == "dead" for m in known(e.fuse) or ()):
+    if slug == "stale-fuse" and not any(m.state == "dead" for m in value_of(e.fuse) or ()):
         return LIKELY, ("a mount whose process is gone: none was seen by now",)
     return SURE, ()
 

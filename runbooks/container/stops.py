@@ -4,10 +4,10 @@ import shlex
 
 from runbooks.container.evidence import Evidence, Supervisor
 from runbooks.container.others import systemctl
-from runbooks.container.words import known
 from runbooks.core.args.containers import StopSupervisor, StopUnit
 from runbooks.core.by_hand import signalled
 from runbooks.core.plan import Step
+from runbooks.core.reading import value_of
 
 
 def stop_units(e: Evidence) -> list[Step]:
@@ -19,7 +19,7 @@ def stop_units(e: Evidence) -> list[Step]:
             effect=f"{s.name} no longer acts on {e.name} until it is started or the machine boots",
             loses="what the unit does besides; disable it by hand if it shall not come back at a boot",
         )
-        for s in known(e.supervisors) or ()
+        for s in value_of(e.supervisors) or ()
         if s.kind == "systemd" and s.life
     ]  # fmt: skip
 
@@ -37,7 +37,7 @@ def stopping(s: Supervisor) -> str:
 
 def stop_loops(e: Evidence) -> list[Step]:
     """Old retry loops, by process identity."""
-    host = known(e.host)
+    host = value_of(e.host)
     return [
         Step(
             kind="stop-supervisor", owner=e.node,
@@ -45,6 +45,6 @@ def stop_loops(e: Evidence) -> list[Step]:
             commands=(signalled(s.pid, s.start_ticks, "TERM"),), effect=f"the old retry loop {s.name} no longer acts on {e.name}",
             loses="whatever else that script does",
         )
-        for s in known(e.supervisors) or ()
+        for s in value_of(e.supervisors) or ()
         if s.kind == "retry-loop" and s.pid and s.pid > 0 and s.start_ticks and host
     ]  # fmt: skip

@@ -2,8 +2,8 @@
 
 from runbooks.container.evidence import ContainerFacts, Evidence
 from runbooks.container.plans import first_read
-from runbooks.container.words import known
 from runbooks.core.judgment import tier
+from runbooks.core.reading import value_of
 from runbooks.core.verdict import Cause
 
 
@@ -12,7 +12,7 @@ def must_not(e: Evidence, c: ContainerFacts | None, causes: tuple[Cause, ...]) -
     lines = []
     if c is not None and c.exit_code == 137 and not any(x.slug.startswith("oom-") and tier(x) < 3 for x in causes):
         lines.append("raise the memory limit: 137 is SIGKILL, and no kernel line says that it was for memory")
-    if any(m.state != "alive" for m in known(e.fuse) or ()):
+    if any(m.state != "alive" for m in value_of(e.fuse) or ()):
         lines.append("write, mkdir or rm -rf below a mount path while it is down: it hits the folder underneath")
     lines.append(f"remove the container {e.name} or its volumes: its configuration and last words would be lost")
     if e.hands_off:

@@ -2,19 +2,16 @@
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import TypeVar
 
 from runbooks.container.backoff import is_kept, recent
 from runbooks.container.evidence import ContainerFacts, EngineEvent, Evidence
 from runbooks.core.base import Amount, Count, Frozen, Size
 from runbooks.core.host_facts import HostFacts
-from runbooks.core.reading import Absent, Known, Unknown
+from runbooks.core.reading import value_of
 from runbooks.core.times import utc
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.triage.closing import closing_error
 from runbooks.triage.text import error_lines
-
-T = TypeVar("T")
 
 
 class Limits(Frozen):
@@ -56,11 +53,6 @@ def without_driver(host: HostFacts) -> tuple[Certainty, tuple[str, ...]]:
     if d is not None and d.libraries and not d.loaded and not host.nvidia_devices:
         return Certainty.LIKELY, ("why the NVIDIA driver is not loaded: `lsmod | grep nvidia`, `dmesg` on the node",)
     return Certainty.CONFIRMED, ()
-
-
-def known(reading: Known[T] | Absent | Unknown) -> T | None:
-    """The value, or None for absent and unknown."""
-    return reading.value if isinstance(reading, Known) else None
 
 
 def cause(slug: str, certainty: Certainty, subject: str, *evidence: str, decides: tuple[str, ...] = (),
@@ -113,7 +105,7 @@ def near(at: datetime | None, other: datetime | None, within_s: float) -> bool:
 
 def own_events(e: Evidence, c: ContainerFacts) -> tuple[EngineEvent, ...]:
     """Events of this very container."""
-    return tuple(x for x in known(e.events) or () if x.id == c.id)
+    return tuple(x for x in value_of(e.events) or () if x.id == c.id)
 
 
 def deaths(e: Evidence, limits: Limits) -> tuple[datetime, ...]:
@@ -121,11 +113,11 @@ def deaths(e: Evidence, limits: Limits) -> tuple[datetime, ...]:
 
     An engine that hung says `die` when it goes on, minutes after the end that it then records: that is one death.
     """
-    c = known(e.container)
-    ends = {s.id: s.finished_at for s in known(e.siblings) or () if is_kept(s.name, e.name) and s.finished_at}
+    c = value_of(e.container)
+    ends = {s.id: s.finished_at for s in value_of(e.siblings) or () if is_kept(s.name, e.name) and s.finished_at}
     if c is not None and c.status != "running" and c.finished_at is not None:
         ends[c.id] = c.finished_at
-    said = [x for x in known(e.events) or () if x.action == "die" and (x.name == e.name or is_kept(x.name, e.name))]
+    said = [x for x in value_of(e.events) or () if x.action == "die" and (x.name == e.name or is_kept(x.name, e.name))]
     at = [x.at for x in said if (x.at < ends[x.id] if x.id in ends else x.id or not _may_be_of(x.at, ends.values(), limits))]
     return recent([*at, *ends.values()], e.taken_at, limits.deaths_window_s)
 
@@ -137,7 +129,7 @@ def _may_be_of(at: datetime, ends: Iterable[datetime], limits: Limits) -> bool:
 
 def reported_dead(e: Evidence, c: ContainerFacts, limits: Limits) -> EngineEvent | None:
     """The engine's word on this very death; late if it hung meanwhile. None: it was not told, or is forgotten."""
-    host = known(e.host)
+    host = value_of(e.host)
     up = host.daemon_started_at if host else None
     for x in own_events(e, c):
         late = c.finished_at is not None and up is not None and up <= c.finished_at <= x.at
@@ -148,7 +140,7 @@ def reported_dead(e: Evidence, c: ContainerFacts, limits: Limits) -> EngineEvent
 
 def log_of(e: Evidence) -> tuple[str, ...]:
     """The lines of its log that were read, oldest first."""
-    return known(e.log) or ()
+    return value_of(e.log) or ()
 
 
 def last_words(e: Evidence, count: int = 3) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from runbooks.core.headline import headlined
 from runbooks.core.reading import Absent, Known, Unknown
 from runbooks.core.reading_words import label
 from runbooks.core.verdict import Diagnosis, State
@@ -45,7 +46,7 @@ def with_unused(found: Diagnosis, names: Sequence[str]) -> Diagnosis:
     if not names:
         return found
     said = tuple(f"option {name} was given but not used: nothing was read for it" for name in names)
-    new: dict[str, Any] = {"unknowns": (*said, *found.unknowns)}
-    if found.state is State.HEALTHY:
-        new |= {"state": State.CANNOT_TELL, "headline": f"cannot tell: {said[0]}; else: {found.headline}"}
-    return found.model_copy(update=new)
+    told = found.model_copy(update={"unknowns": (*said, *found.unknowns)})
+    if found.state is not State.HEALTHY:
+        return told
+    return headlined(told.model_copy(update={"state": State.CANNOT_TELL}), f"cannot tell: {said[0]}; else: {found.headline}")

@@ -84,13 +84,13 @@ def groups_of(causes: Sequence[Cause]) -> Iterator[CauseGroup]:
 def how_many(report: Report, known: dict[str, CauseKnowledge]) -> str:
     """What the headline adds where faults of one kind are several: "; 15 cases of “A process is stopped”". Else "".
 
-    A title that the headline has is not repeated ("; 15 such cases"), nor is a number that it has ("14 more below").
+    A title that the headline has is not repeated ("; 15 such cases"), nor is a number that it has ("(and 14 more)").
     """
     if report.outcome.exit_code == 0 or report.outcome is Outcome.NOT_FIXED or report.after:
         return ""
     found = [g for g in groups_of(report.diagnosis.wrong) if len(g.causes) > 1]
     titles = [(len(g.causes), known[g.slug].title if g.slug in known else g.slug) for g in found[:FEW]]
-    titles = [(n, title) for n, title in titles if f"{n - 1} more below" not in report.headline]
+    titles = [(n, title) for n, title in titles if f"(and {n - 1} more)" not in report.headline]
     words = [f"{n} such cases" if title in report.headline else f"{n} cases of “{title}”" for n, title in titles]
     return f"; {', '.join(words)}" if words else ""
 

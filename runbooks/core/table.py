@@ -90,15 +90,10 @@ def cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, datetime):
-        return clock(value)
+        return utc(value)
     if isinstance(value, list | tuple | set | frozenset):
         return ", ".join(map(cell, value))
     return one_line(str(value))
-
-
-def clock(at: datetime | None) -> str:
-    """A moment: "2026-03-07 03:12:05 UTC"; "" for none."""
-    return utc(at) if at else ""
 
 
 def since(seconds: float | None) -> str:

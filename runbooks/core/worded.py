@@ -5,6 +5,7 @@ from functools import cache
 from typing import Any
 
 from runbooks.core.distinct import names_of
+from runbooks.core.headline import headlined
 from runbooks.core.knowledge import Runbook
 from runbooks.core.verdict import Diagnosis, Finding, State
 
@@ -27,7 +28,8 @@ def worded(book: Runbook, found: Diagnosis) -> Diagnosis:
     new["do_now"] = (*(chosen if len(rest) + len(forbidden) < len(new["do_now"]) else ()), *rest)
     new["must_not"] = tuple(dict.fromkeys((*new["must_not"], *forbidden)))
     new["findings"] = tuple(_finding(titles, f) for f in found.findings)
-    return found.model_copy(update=new | {"headline": headline, "symptom": titled(titles, found.symptom)})
+    new["symptom"] = titled(titles, found.symptom)
+    return headlined(found.model_copy(update=new), headline, [titles[c.slug] for c in found.causes])
 
 
 def is_prohibition(line: str) -> bool:

@@ -4,6 +4,7 @@ from functools import partial
 
 from runbooks.core.base import Frozen
 from runbooks.core.covers import with_unused
+from runbooks.core.headline import of_cause
 from runbooks.core.judgment import credible, diagnosis, findings, ordered
 from runbooks.core.reading import Absent, Known, Reading, Unknown, UnknownReason
 from runbooks.core.rules import book as book_of
@@ -155,8 +156,7 @@ def _state(evidence: Evidence, causes: tuple[Cause, ...], unread: int) -> State:
 
 def _headline(evidence: Evidence, wrong: tuple[Cause, ...], unread: int) -> str:
     if wrong:
-        more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
-        return f"{book().causes[wrong[0].slug].title}: {wrong[0].evidence[0]}{more}"
+        return of_cause(book(), wrong[0], more=len(wrong) - 1)
     if not evidence.files:
         return "No data file was named: give the option `data`, or `data` of the node in the fleet file"
     unsure = [(p, f) for p, r in evidence.files.items() if isinstance(r, Known) for f in _unsure(r.value)]

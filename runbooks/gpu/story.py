@@ -4,6 +4,7 @@ from functools import partial
 
 from runbooks.core.distinct import capital, names_of
 from runbooks.core.gpu_set import Gpu
+from runbooks.core.headline import of_cause
 from runbooks.core.judgment import remedy, tier
 from runbooks.core.program import program
 from runbooks.core.reading import Known
@@ -32,10 +33,8 @@ def headline(view: GpuView, state: State, verdicts: tuple[GpuVerdict, ...]) -> s
     """One line: the earliest credible cause, or why there is none."""
     faults = [v for v in verdicts if not v.innocent and v.certainty is not Certainty.RULED_OUT]
     if faults:
-        first, more = faults[0], len(faults) - 1
-        sure = "" if first.confirmed else f" ({first.certainty})"
-        rest = f". {more} more below" if more else ""
-        return f"{knowledge().causes[first.slug].title}{sure}: {first.subject}: {first.evidence[0]}{rest}"
+        sure = "" if faults[0].confirmed else f" ({faults[0].certainty})"
+        return of_cause(knowledge(), faults[0].cause, hedge=sure, more=len(faults) - 1)
     if state is State.CANNOT_TELL:
         unread = missing(view.evidence)
         return f"cannot tell: {unread[0] if unread else 'the driver lists no GPU, and proves no absence'}"
@@ -159,7 +158,7 @@ def by_hand(view: GpuView, verdicts: tuple[GpuVerdict, ...], offer: GpuPlans) ->
     held = {x for note in offer.withheld if isinstance(note, NotDone) and note.kind == "continue-processes" for x in note.about}
     for v in verdicts:
         if v.slug == "stopped" and not v.confirmed:  # a confirmed one has its plan, or the reason why it has none
-            found += [f"kill -CONT {p}  # lets it go on; loses nothing" for p in v.pids if str(p) not in held]
+            found += [f"kill -CONT {p}  # lets it continue; loses nothing" for p in v.pids if str(p) not in held]
     if view.leader and view.leader.url:
         found.append(f"curl -s {view.leader.url.rstrip('/')}/status")
     plan = offer.plans[0] if offer.plans else None

@@ -5,6 +5,7 @@ from datetime import datetime
 from functools import partial
 
 from runbooks.core.base import Frozen
+from runbooks.core.headline import of_cause
 from runbooks.core.judgment import diagnosis, findings, ordered, state_of
 from runbooks.core.program import brief
 from runbooks.core.reading import Absent, Known, Unknown
@@ -205,9 +206,8 @@ def _in_short(cause: Cause) -> str:
 
 def _headline(evidence: Evidence, causes: tuple[Cause, ...], unknowns: tuple[str, ...]) -> str:
     if causes:
-        more = f" (and {len(causes) - 1} more)" if len(causes) > 1 else ""
-        near = "" if causes[0].certainty in WHO else "Perhaps: "
-        return f"{near}{book().causes[causes[0].slug].title}: {_in_short(causes[0])}{more}"
+        near = "" if causes[0].certainty in WHO else "Perhaps"
+        return of_cause(book(), causes[0], near, words=_in_short(causes[0]), more=len(causes) - 1)
     if unknowns and not any(isinstance(getattr(evidence, name), Known) for name in Evidence.model_fields):
         return f"Nothing of {evidence.node} was read: {unknowns[0]}"
     if unknowns:

@@ -1,10 +1,11 @@
 """Judges whether a distributed launch would come up. Each failed check has the command that fixes it."""
 
 from runbooks.core.base import Frozen
+from runbooks.core.headline import of_cause
 from runbooks.core.judgment import credible, diagnosis, ordered, state_of
 from runbooks.core.launch_config import Launch
 from runbooks.core.reading import Absent, Known, Unknown
-from runbooks.core.rules import by_the_rules
+from runbooks.core.rules import book, by_the_rules
 from runbooks.core.sizes import size
 from runbooks.core.unread import missing
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
@@ -185,8 +186,7 @@ def _unknowns(evidence: Evidence, launch: Launch) -> tuple[str, ...]:
 
 def _headline(launch: Launch, causes: tuple[Cause, ...], unknowns: tuple[str, ...]) -> str:
     if causes:
-        many = "a check failed" if len(causes) == 1 else f"{len(causes)} checks failed, first"
-        return f"launch {launch.name}: {many}: {causes[0].subject}: {causes[0].evidence[0]}"
+        return of_cause(book(SLUG), causes[0], f"launch {launch.name}", more=len(causes) - 1)
     if unknowns:
         return f"launch {launch.name}: cannot tell, {unknowns[0]}"
     return f"launch {launch.name}: ready on {len(launch.nodes)} nodes"

@@ -3,6 +3,7 @@ nothing. Pure."""
 
 from functools import partial
 
+from runbooks.core.headline import of_cause
 from runbooks.core.judgment import diagnosis, findings, ordered, state_of, tier
 from runbooks.core.reading import Known, Unknown
 from runbooks.core.rules import book as book_of
@@ -83,7 +84,7 @@ def _unknown_killer(evidence: Evidence, causes: tuple[Cause, ...], limits: Limit
 
 def _headline(evidence: Evidence, causes: tuple[Cause, ...], open_: tuple[str, ...]) -> str:
     if causes and not causes[0].innocent:
-        return f"{book().causes[causes[0].slug].title}: {causes[0].evidence[0]}"
+        return of_cause(book(), causes[0])
     if open_:
         return f"Not known: {open_[0]}"
     if causes:

@@ -1,7 +1,7 @@
 """Why a job's actors died, by their own death record, their log and the kernel log of their node."""
 
 from runbooks.core.host_facts import KernelOom
-from runbooks.core.reading import Absent, Known, Unknown, UnknownReason, value_or
+from runbooks.core.reading import Absent, Known, Unknown, UnknownReason, value_of, value_or
 from runbooks.core.same_process import MACHINE, Numbered, Same, same_process
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.ray.cluster import NAME
@@ -9,7 +9,7 @@ from runbooks.ray.errors import first_error
 from runbooks.ray.evidence import Actor, Evidence, LogFile, NodeLogs, RayJob
 from runbooks.ray.identity import actor_at, ip_of, of_job
 from runbooks.ray.parsers.ray_log import is_of_worker, worker_logs
-from runbooks.ray.words import cause, known
+from runbooks.ray.words import cause
 from runbooks.triage.text import meanings, says
 
 PURPOSE = ("OWNER_DIED", "OUT_OF_SCOPE", "RAY_KILL")  # Ray's own codes of an end that the program wanted
@@ -53,7 +53,7 @@ def named_by_driver(error: str) -> str:
 
 def node_logs(e: Evidence) -> tuple[NodeLogs, ...]:
     """The nodes' parts that were read."""
-    return tuple(n for n in map(known, e.node_logs) if n is not None)
+    return tuple(n for n in map(value_of, e.node_logs) if n is not None)
 
 
 def files_of(n: NodeLogs) -> tuple[LogFile, ...]:
@@ -83,7 +83,7 @@ def log_of(e: Evidence, actor: Actor) -> Known[LogFile] | Absent | Unknown:
 
 def judge_actors(e: Evidence, job: RayJob, window_s: float) -> list[Cause]:
     """One cause per dead actor, the first death's kind first; those ended on purpose are no fault."""
-    dead = [a for a in known(e.actors) or () if a.state == "DEAD" and not a.name.startswith(NAME)]
+    dead = [a for a in value_of(e.actors) or () if a.state == "DEAD" and not a.name.startswith(NAME)]
     real = [(a, mine) for a in dead if (mine := of_job(a, job)) is not False and not _on_purpose(a)]
     return [_death(e, a, window_s) if mine else _perhaps(_death(e, a, window_s)) for a, mine in real][:8]
 

@@ -3,11 +3,11 @@
 from typing import TYPE_CHECKING
 
 from runbooks.core.ray_view import STATES, Versions, differ, head_fault
-from runbooks.core.reading import Known, Unknown, value_or
+from runbooks.core.reading import Known, Unknown, value_of, value_or
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.ray.evidence import Actor, Evidence, NodeLogs, RayJob
 from runbooks.ray.parsers.ray_autoscaler import repeated, stale_instance
-from runbooks.ray.words import cause, known
+from runbooks.ray.words import cause
 
 if TYPE_CHECKING:
     from runbooks.ray.limits import Limits
@@ -38,11 +38,11 @@ def _killed(e: Evidence, slug: str) -> tuple[str, ...]:
 
 def _versions(e: Evidence) -> list[Cause]:
     """Nodes whose Ray or Python is another than the head's."""
-    head = known(e.head)
+    head = value_of(e.head)
     there = head.versions if head else Versions()
     found = []
     for n in (r.value for r in e.node_logs if isinstance(r, Known)):
-        joined = any(x.ip == n.ip and x.alive for x in known(e.nodes) or ())
+        joined = any(x.ip == n.ip and x.alive for x in value_of(e.nodes) or ())
         words = differ(there, n.versions, joined)
         if words:
             more = "it is a node all the same: jobs on it may fail" if joined else "the head lists no living node there"
@@ -51,7 +51,7 @@ def _versions(e: Evidence) -> list[Cause]:
 
 
 def _raylet(e: Evidence, node: NodeLogs) -> list[Cause]:
-    listed = [n for n in known(e.nodes) or () if n.ip == node.ip]
+    listed = [n for n in value_of(e.nodes) or () if n.ip == node.ip]
     if not listed or node.raylet_alive is None:
         return []
     if any(n.alive for n in listed):
@@ -76,7 +76,7 @@ def _stopped(node: NodeLogs) -> list[Cause]:
 
 
 def _not_joined(e: Evidence) -> list[Cause]:
-    nodes = known(e.nodes)
+    nodes = value_of(e.nodes)
     if nodes is None or not e.expected:
         return []
     have: dict[str, float] = {}
@@ -88,7 +88,7 @@ def _not_joined(e: Evidence) -> list[Cause]:
     if not short:
         return []
     words = ", ".join(f"{k}: {got:g} of {want:g}" for k, (got, want) in short.items())
-    alive, usage = sum(n.alive for n in nodes), known(e.usage)
+    alive, usage = sum(n.alive for n in nodes), value_of(e.usage)
     awaited = f"nodes that the autoscaler waits for: {', '.join(usage.coming)}" if usage and usage.coming else ""
     sure, check = (Certainty.LIKELY, ("whether they join: the autoscaler's log (monitor.log on the head)",)) if awaited else (SURE, ())
     return [cause("nodes-missing", sure, f"cluster {e.cluster}", f"resources joined: {words}",
@@ -105,7 +105,7 @@ def judge_autoscaler(e: Evidence, limits: "Limits") -> list[Cause]:
             continue
         words = [f"{again.times} times in its log, last {n.autoscaler.age_s:.0f} s ago: {again.line[:300]}"]
         record = stale_instance("\n".join(lines))
-        ids = {x.node_id for x in known(e.nodes) or () if x.alive}
+        ids = {x.node_id for x in value_of(e.nodes) or () if x.alive}
         stale = record is not None and isinstance(e.nodes, Known) and record.node_id not in ids
         if record is not None and stale:
             what = f"its record of instance {record.cloud_id} says {record.status}"
@@ -118,15 +118,15 @@ def judge_autoscaler(e: Evidence, limits: "Limits") -> list[Cause]:
 
 def holders(e: Evidence, name: str) -> tuple[str, ...]:
     """Who holds a resource: living actors and created placement groups, in words."""
-    actors = [a for a in known(e.actors) or () if a.state == "ALIVE" and a.resources.get(name)]
-    groups = [g for g in known(e.groups) or () if g.state == "CREATED" and any(b.get(name) for b in g.bundles)]
+    actors = [a for a in value_of(e.actors) or () if a.state == "ALIVE" and a.resources.get(name)]
+    groups = [g for g in value_of(e.groups) or () if g.state == "CREATED" and any(b.get(name) for b in g.bundles)]
     words = [f"{a.class_name} (job {a.job_id}, pid {a.pid}, {a.ip}): {a.resources[name]:g} {name}" for a in actors]
     return (*words, *(f"placement group {g.name or g.id[:12]} (job {g.job_id})" for g in groups))
 
 
 def judge_leftovers(e: Evidence, job: RayJob) -> list[Cause]:
     """A supervisor that started after its job had failed, and holds what it asked for."""
-    left = [a for a in known(e.actors) or () if a.name == NAME + job.submission_id and a.state == "ALIVE"]
+    left = [a for a in value_of(e.actors) or () if a.name == NAME + job.submission_id and a.state == "ALIVE"]
     if job.status != "FAILED" or not left:
         return []
     return [_leftover(job, a) for a in left]

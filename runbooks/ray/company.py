@@ -3,13 +3,12 @@
 from typing import TYPE_CHECKING
 
 from runbooks.core.members import node
-from runbooks.core.reading import Known
+from runbooks.core.reading import Known, value_of
 from runbooks.core.same_process import Same, same_process
 from runbooks.core.verdict import Group
 from runbooks.ray.actors import node_logs
 from runbooks.ray.evidence import Evidence, NodeLogs, RayJob, WorkerActivity
 from runbooks.ray.identity import actor_at, of_job, worker_at
-from runbooks.ray.words import known
 
 if TYPE_CHECKING:
     from runbooks.ray.limits import Limits
@@ -25,7 +24,7 @@ def groups(e: Evidence, limits: "Limits") -> tuple[Group, ...]:
 
 
 def _job(e: Evidence, limits: "Limits") -> tuple[Group, ...]:
-    job = known(e.job)
+    job = value_of(e.job)
     if job is None:
         return ()
     busy = [w for n in e.node_logs if isinstance(n, Known) for w in _moving(n.value, limits) if _may_be_of(e, job, n, w)]
@@ -36,7 +35,7 @@ def _job(e: Evidence, limits: "Limits") -> tuple[Group, ...]:
 def _may_be_of(e: Evidence, job: RayJob, n: Known[NodeLogs], w: WorkerActivity) -> bool:
     """Whether that worker is one of the job's living actors, or nobody can tell: then it is not ended either."""
     listed = e.actors.source.taken_at if isinstance(e.actors, Known) and e.actors.source else None
-    mine = [a for a in known(e.actors) or () if a.state == "ALIVE" and of_job(a, job) is not False]
+    mine = [a for a in value_of(e.actors) or () if a.state == "ALIVE" and of_job(a, job) is not False]
     named = [x for x in (actor_at(e, a, n.value, listed) for a in mine) if x is not None]
     return any(same_process(x, worker_at(n, w), 0.0) is not Same.NO for x in named)
 

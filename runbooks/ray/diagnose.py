@@ -1,8 +1,9 @@
 """Judges a Ray job that looks stuck or failed: what failed first, or which phase it is in and whether that is late."""
 
+from runbooks.core.headline import of_cause
 from runbooks.core.judgment import credible, diagnosis, findings, ordered, state_of
-from runbooks.core.reading import Absent, Known, Unknown
-from runbooks.core.rules import by_the_rules
+from runbooks.core.reading import Absent, Known, Unknown, value_of
+from runbooks.core.rules import book, by_the_rules
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 from runbooks.ray.actors import judge_actors
 from runbooks.ray.cluster import judge_cluster, judge_leftovers
@@ -13,7 +14,7 @@ from runbooks.ray.limits import Limits
 from runbooks.ray.plans import plans_for
 from runbooks.ray.progress import all_lines, judge_start, unread_logs
 from runbooks.ray.submission import judge_job, not_begun, waiting_actors
-from runbooks.ray.words import cause, known
+from runbooks.ray.words import cause
 from runbooks.triage.text import findings_of, meanings
 
 SLUG = "ray-job"
@@ -32,7 +33,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     e = evidence
     if isinstance(e.job, Absent) and (e.submission_id or not e.dashboard):  # without a job the cluster itself is judged
         return Diagnosis(state=State.NOT_APPLICABLE, headline=f"no job to judge at {e.cluster}: {e.job.proof}")
-    job = known(e.job)
+    job = value_of(e.job)
     causes = judge_cluster(e, limits)
     if job is not None:
         died = judge_actors(e, job, limits.memory_kill_window_s)
@@ -81,7 +82,7 @@ def _answer(e: Evidence, causes: tuple[Cause, ...], limits: Limits) -> Diagnosis
     about = f"job {e.submission_id}" if e.submission_id else f"cluster {e.cluster}"
     first, wrong = causes[0] if causes else None, any(not c.innocent for c in causes)
     nothing = "cannot tell: " + "; ".join((*(f"{n} not read" for n in _unread(e)), *unjudged)) if blind else "nothing wrong was seen"
-    headline = f"{about}: {first.slug}: {first.evidence[0]}" if first else f"{about}: {nothing}"
+    headline = of_cause(book(SLUG), first, about) if first else f"{about}: {nothing}"
     hands_off = (f"touch {e.cluster}: the fleet file says hands off",) if e.hands_off else ()
     plans, withheld = plans_for(e, causes) if state is State.UNHEALTHY and not e.hands_off else ((), ())
     return diagnosis(
@@ -114,7 +115,7 @@ def _not_judged(e: Evidence) -> tuple[str, ...]:
 
 def _waits(e: Evidence) -> tuple[str, ...]:
     """The job itself before it begins, and actors of it that wait, where no cause says for what."""
-    job = known(e.job)
+    job = value_of(e.job)
     if job is None:
         return ()
     found = [not_begun(e, job)] if job.status == "PENDING" else []
@@ -124,16 +125,16 @@ def _waits(e: Evidence) -> tuple[str, ...]:
 
 def _nameless(e: Evidence, job: RayJob) -> tuple[str, ...]:
     """What waits to be placed and may be of this job: one of the records does not say."""
-    actors = [a for a in known(e.actors) or () if a.state == "PENDING_CREATION" and of_job(a, job) is None]
-    groups = [g for g in known(e.groups) or () if g.state == "PENDING" and g.job_id and job.job_id is None]
+    actors = [a for a in value_of(e.actors) or () if a.state == "PENDING_CREATION" and of_job(a, job) is None]
+    groups = [g for g in value_of(e.groups) or () if g.state == "PENDING" and g.job_id and job.job_id is None]
     what = (*(f"actor {a.actor_id} ({a.class_name})" for a in actors), *(f"placement group {g.name or g.id[:12]}" for g in groups))
     return tuple(f"{x} waits to be placed, and whether it is of this job was not said" for x in what[:5])
 
 
 def _running_beside(e: Evidence) -> tuple[RayJob, ...]:
-    judged = known(e.job)
+    judged = value_of(e.job)
     mine = {judged.submission_id, judged.job_id} - {"", None} if judged else set()
-    return tuple(j for j in known(e.other_jobs) or () if j.status not in ENDED and not mine & {j.submission_id, j.job_id})
+    return tuple(j for j in value_of(e.other_jobs) or () if j.status not in ENDED and not mine & {j.submission_id, j.job_id})
 
 
 def _of(job: RayJob) -> str:
@@ -141,7 +142,7 @@ def _of(job: RayJob) -> str:
 
 
 def _symptom(e: Evidence) -> str:
-    job = known(e.job)
+    job = value_of(e.job)
     if isinstance(e.job, Absent):
         return f"{e.job.proof}; the cluster itself was judged"
     if job is None:
@@ -152,7 +153,7 @@ def _symptom(e: Evidence) -> str:
 def _by_hand(e: Evidence) -> tuple[str, ...]:
     at = f"--address {e.dashboard}"
     ident = e.submission_id or "SUBMISSION_ID"
-    job = known(e.job)
+    job = value_of(e.job)
     setup = ("tail /tmp/ray/session_latest/logs/runtime_env*.log   # on every node",) if job and job.status == "PENDING" else ()
     return (f"ray job status {at} {ident}", f"ray list actors {at} --detail", f"ray list placement-groups {at}", *setup,
             "ls -lt /tmp/ray/session_latest/logs/worker-*.err | head")  # fmt: skip

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 
 from runbooks.core.halted import Halted, go_on, not_from_here, withheld
 from runbooks.core.plan import Plan
+from runbooks.core.reading import value_of
 from runbooks.core.signals import continued
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.ray.evidence import Evidence, NodeLogs
-from runbooks.ray.words import known
 
 HEAD = ("head-stuck", "dashboard-down")
 SETTLE_S = 15.0  # source: ray_config_def.h, five health checks 3 s apart (health_check_period_ms, Ray 2.0 to 2.60)
@@ -26,7 +26,7 @@ def going_on(e: Evidence, causes: Sequence[Cause]) -> tuple[tuple[Plan, ...], tu
 
 def _head(e: Evidence, c: Cause) -> Iterator[Plan | str]:
     """All of its session that is stopped there, at once: whoever stops a service by its group stops them together."""
-    head = known(e.head)
+    head = value_of(e.head)
     if c.slug not in HEAD or head is None:
         return
     served = head.gcs if c.slug == "head-stuck" else head.dashboard
@@ -42,7 +42,7 @@ def _raylet(e: Evidence, c: Cause) -> Iterator[Plan | str]:
     if c.slug != "raylet-stuck":
         return
     for node in (n for n in _read(e) if n.node == c.subject):
-        alive = any(x.ip == node.ip and x.alive for x in known(e.nodes) or ())
+        alive = any(x.ip == node.ip and x.alive for x in value_of(e.nodes) or ())
         if not alive:
             yield withheld(node.raylet_halted.pid if node.raylet_halted else None, DEAD)
         elif node.raylet_halted is not None:
@@ -62,4 +62,4 @@ def _plan(e: Evidence, node: str, parts: Sequence[Halted], others: Sequence[Halt
 
 
 def _read(e: Evidence) -> list[NodeLogs]:
-    return [n for r in e.node_logs if (n := known(r)) is not None]
+    return [n for r in e.node_logs if (n := value_of(r)) is not None]

@@ -3,10 +3,10 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from runbooks.core.reading import ODD_ANSWER
+from runbooks.core.reading import ODD_ANSWER, value_of
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.ray.evidence import Evidence
-from runbooks.ray.words import cause, known
+from runbooks.ray.words import cause
 
 Amounts = Mapping[str, float]  # by the resource's name
 Request = Sequence[Amounts]  # bundles that are placed together or not at all, each on one node
@@ -15,7 +15,7 @@ ROUNDING = 1e-6  # Ray counts in ten-thousandths
 
 def no_such_resource(e: Evidence, requests: Sequence[Request], subject: str) -> Cause | None:
     """What the nodes do not have, not in such pieces, or not as much of as one request wants at once: waiting in turn does not bring it."""
-    nodes, usage = known(e.nodes), known(e.usage)
+    nodes, usage = value_of(e.nodes), value_of(e.usage)
     coming = usage.coming if usage else ()
     if nodes is None and usage is not None:
         totals = {name: total for name, (_, total) in usage.usage.items()}
@@ -54,7 +54,7 @@ def all_of(request: Request) -> dict[str, float]:
 
 def packed_on_one_node(e: Evidence, request: Request) -> bool:
     """Whether a pending demand of these very bundles says STRICT_PACK. Every such demand must: a group's record has no strategy."""
-    usage = known(e.usage)
+    usage = value_of(e.usage)
     groups = [g for words in (usage.demands if usage else ()) if (g := _group_demand(words))]
     said = [strategy for strategy, wanted in groups if wanted == all_of(request)]
     return bool(said) and all(s == "STRICT_PACK" for s in said)
@@ -71,7 +71,7 @@ def _group_demand(words: str) -> tuple[str, dict[str, float]] | None:
 
 
 def _living(e: Evidence) -> list[dict[str, float]]:
-    return [n.resources for n in known(e.nodes) or () if n.alive]
+    return [n.resources for n in value_of(e.nodes) or () if n.alive]
 
 
 def _has(node: Amounts, bundle: Amounts) -> bool:

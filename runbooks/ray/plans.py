@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from runbooks.core.args.nodes import RestartRaylet, StopRayJob
 from runbooks.core.plan import Plan, Step
+from runbooks.core.reading import value_of
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.ray.cluster import NAME
 from runbooks.ray.evidence import Evidence
 from runbooks.ray.going_on import going_on
-from runbooks.ray.words import known
 
 
 def plans_for(e: Evidence, causes: Sequence[Cause]) -> tuple[tuple[Plan, ...], tuple[str, ...]]:
@@ -34,9 +34,9 @@ def _restores(e: Evidence, causes: Sequence[Cause]) -> tuple[Plan, ...]:
 
 
 def _leftovers(e: Evidence) -> list[Step]:
-    job = known(e.job)
+    job = value_of(e.job)
     url = shlex.quote(f"{e.dashboard}/api/jobs/{e.submission_id}")
-    left = [a for a in known(e.actors) or () if job and a.name == NAME + job.submission_id and a.state == "ALIVE"]
+    left = [a for a in value_of(e.actors) or () if job and a.name == NAME + job.submission_id and a.state == "ALIVE"]
     return [
         Step(
             kind="stop-ray-job", owner=e.cluster,

@@ -2,14 +2,14 @@
 
 from typing import TYPE_CHECKING
 
-from runbooks.core.reading import Known
+from runbooks.core.reading import Known, value_of
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.ray.actors import named_by_driver, node_logs
 from runbooks.ray.cluster import NAME, holders
 from runbooks.ray.errors import first_error
 from runbooks.ray.evidence import Actor, Evidence, PlacementGroup, RayJob
 from runbooks.ray.placing import all_of, no_such_resource, packed_on_one_node, placed_when_empty
-from runbooks.ray.words import cause, known
+from runbooks.ray.words import cause
 from runbooks.triage.text import meanings
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _failed(e: Evidence, job: RayJob, subject: str) -> list[Cause]:
         return [cause("runtime-env-failed", Certainty.CONFIRMED, subject, text[:300] or error)]
     if told == "start-timed-out":
         short = _not_free(e, job.resources)
-        free = "what it asked for is free now, or is held by its own leftover" if known(e.usage) else "what is free was not read"
+        free = "what it asked for is free now, or is held by its own leftover" if value_of(e.usage) else "what is free was not read"
         words = f"now: {short}" if short else free if job.resources else "it asked for nothing of its own"
         timed_out = cause("start-timed-out", Certainty.CONFIRMED, subject, text[:300] or error, words, *_held(e, job.resources))
         return [timed_out, *_in_vain(e, job, subject)]
@@ -66,8 +66,8 @@ def _failed(e: Evidence, job: RayJob, subject: str) -> list[Cause]:
     if error in ("JOB_SUPERVISOR_ACTOR_DIED", "JOB_SUPERVISOR_ACTOR_UNKNOWN_FAILURE") or dead:
         check = ("the supervisor's log on its node, the kernel log there",)
         return [cause("supervisor-died", Certainty.LIKELY, subject, text[:300] or error, decides=check)]
-    real = first_error((*(known(e.driver_log) or ()), *text.splitlines()))
-    if not real and job.exit_code is None and not job.job_id and not known(e.driver_log) and not _supervisors(e, job):
+    real = first_error((*(value_of(e.driver_log) or ()), *text.splitlines()))
+    if not real and job.exit_code is None and not job.job_id and not value_of(e.driver_log) and not _supervisors(e, job):
         return [_never_ran(e, job, subject)]
     code = f"its entrypoint ended with {job.exit_code}" if job.exit_code is not None else text[:200] or NO_WORDS
     if slug := named_by_driver(real):
@@ -79,7 +79,7 @@ def _failed(e: Evidence, job: RayJob, subject: str) -> list[Cause]:
 
 def _supervisors(e: Evidence, job: RayJob) -> list[Actor]:
     """Its supervisors that were a process at some time."""
-    return [a for a in known(e.actors) or () if a.name == NAME + job.submission_id and (a.pid or a.state == "ALIVE")]
+    return [a for a in value_of(e.actors) or () if a.name == NAME + job.submission_id and (a.pid or a.state == "ALIVE")]
 
 
 def _never_ran(e: Evidence, job: RayJob, subject: str) -> Cause:
@@ -115,7 +115,7 @@ def _in_vain(e: Evidence, job: RayJob, subject: str) -> list[Cause]:
 
 def _not_free(e: Evidence, wanted: dict[str, float], own: dict[str, float] | None = None) -> str:
     """What of it others hold now, in words; `own`: what of the used is the job's own. What no node has at all is none of it."""
-    usage = known(e.usage)
+    usage = value_of(e.usage)
     if usage is None:
         return ""
     short = []
@@ -135,14 +135,14 @@ def _held(e: Evidence, wanted: dict[str, float]) -> tuple[str, ...]:
 def not_begun(e: Evidence, job: RayJob) -> str:
     """That it is PENDING, since when, and in which state its supervisor is: Ray starts that once the runtime_env is set up."""
     since = f" for {(e.taken_at - job.started_at).total_seconds():.0f} s" if job.started_at else ""
-    states = sorted({a.state for a in known(e.actors) or () if a.name == NAME + job.submission_id})
-    unknown = "its supervisor is listed nowhere" if known(e.actors) is not None else "its supervisor was not read"
+    states = sorted({a.state for a in value_of(e.actors) or () if a.name == NAME + job.submission_id})
+    unknown = "its supervisor is listed nowhere" if value_of(e.actors) is not None else "its supervisor was not read"
     return f"job {job.submission_id} is PENDING{since} ({f'its supervisor is {states[0]}' if states else unknown})"
 
 
 def waiting_actors(e: Evidence, job: RayJob) -> list[Actor]:
     """Actors of the job that are not placed yet."""
-    return [a for a in known(e.actors) or () if a.state == "PENDING_CREATION" and a.job_id == job.job_id and job.job_id]
+    return [a for a in value_of(e.actors) or () if a.state == "PENDING_CREATION" and a.job_id == job.job_id and job.job_id]
 
 
 def _pending_actors(e: Evidence, job: RayJob, subject: str) -> list[Cause]:
@@ -154,7 +154,7 @@ def _pending_actors(e: Evidence, job: RayJob, subject: str) -> list[Cause]:
 
 def _nobody_holds_any(e: Evidence, groups: list[PlacementGroup]) -> tuple[str, ...]:
     """Words where all that the groups ask for is free: nobody is waited for. Empty where some of it is held, or that was not read."""
-    usage = known(e.usage)
+    usage = value_of(e.usage)
     wanted = all_of([b for g in groups for b in g.bundles])
     read = [usage.usage.get(name, (0.0, 0.0)) for name in wanted] if usage else []
     if not read or any(used or not total for used, total in read):
@@ -164,7 +164,7 @@ def _nobody_holds_any(e: Evidence, groups: list[PlacementGroup]) -> tuple[str, .
 
 
 def _pending_groups(e: Evidence, job: RayJob, subject: str) -> list[Cause]:
-    groups = [g for g in known(e.groups) or () if g.state == "PENDING" and g.job_id in ("", job.job_id)]
+    groups = [g for g in value_of(e.groups) or () if g.state == "PENDING" and g.job_id in ("", job.job_id)]
     if not groups:
         return []
     packed = [[all_of(g.bundles)] if packed_on_one_node(e, g.bundles) else g.bundles for g in groups]
@@ -175,9 +175,9 @@ def _pending_groups(e: Evidence, job: RayJob, subject: str) -> list[Cause]:
         return [cause("no-such-resource", Certainty.POSSIBLE, subject, *idle, decides=STRATEGY)]
     busy = [(g, said) for g in groups if (said := _not_free(e, all_of(g.bundles)))]  # each is placed for itself
     short = busy[0][1] if busy else ""
-    enough = "enough is free in all, not on the nodes it needs" if known(e.usage) else "what is free was not read"
+    enough = "enough is free in all, not on the nodes it needs" if value_of(e.usage) else "what is free was not read"
     words = f"{len(groups)} placement groups are PENDING: {short or enough}"
     sure = any(placed_when_empty(e, g.bundles) for g, _ in busy)
-    certainty = Certainty.CONFIRMED if sure else Certainty.LIKELY if known(e.usage) else Certainty.POSSIBLE
+    certainty = Certainty.CONFIRMED if sure else Certainty.LIKELY if value_of(e.usage) else Certainty.POSSIBLE
     decides = () if sure else ("ray status: demands against what each node has free, and against all that it has",)
     return [cause("resources-busy", certainty, subject, words, *_held(e, all_of([b for g in groups for b in g.bundles])), decides=decides)]

@@ -1,16 +1,6 @@
 """Helpers that the ray-job judgment's parts share."""
 
-from typing import TypeVar
-
-from runbooks.core.reading import Absent, Known, Unknown
 from runbooks.core.verdict import Cause, Certainty
-
-T = TypeVar("T")
-
-
-def known(reading: Known[T] | Absent | Unknown) -> T | None:
-    """The value, or None for absent and unknown."""
-    return reading.value if isinstance(reading, Known) else None
 
 
 def cause(slug: str, certainty: Certainty, subject: str, *evidence: str, decides: tuple[str, ...] = (),

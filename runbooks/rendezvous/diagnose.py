@@ -1,9 +1,10 @@
 """Judges a rendezvous: what is dead, what lives and is left alone, what only looks like its fault."""
 
 from runbooks.core.base import Frozen
+from runbooks.core.headline import of_cause
 from runbooks.core.judgment import diagnosis, findings, ordered, state_of
 from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
-from runbooks.core.rules import by_the_rules
+from runbooks.core.rules import book, by_the_rules
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 from runbooks.rendezvous.advice import always, besides, proposals
 from runbooks.rendezvous.by_env import EnvJob, env_causes, env_jobs
@@ -115,7 +116,7 @@ def _headline(causes: tuple[Cause, ...], evidence: Evidence) -> str:
     bad = [c for c in causes if not c.innocent]
     place = evidence.name or "rendezvous"
     if bad:
-        return f"{place}: {bad[0].slug} — {bad[0].subject}: {bad[0].evidence[0]}"
+        return of_cause(book(SLUG), bad[0], place)
     live = [c for c in causes if c.slug in ("live-run", "still-joining")]
     return f"{place}: nothing is stale" + (f"; {len(live)} runs live and are left alone" if live else "")
 

@@ -104,7 +104,7 @@ def _no_v2(facts: EtcdFacts) -> Cause:
             "etcd-v2-gone",
             facts.endpoint,
             said,
-            "etcd 3.6 has no v2 API any more; both torch backends need it",
+            "etcd 3.6 no longer has a v2 API; both torch backends need it",
         )
     return confirmed(
         "etcd-v2-off",

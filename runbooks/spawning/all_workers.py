@@ -3,9 +3,11 @@
 from collections import Counter
 from collections.abc import Callable
 
-from runbooks.core.distinct import capital, names_of
+from runbooks.core.distinct import names_of
+from runbooks.core.headline import of_cause
 from runbooks.core.judgment import credible, diagnosis, ordered, tier, to_do
 from runbooks.core.reading import Known
+from runbooks.core.rules import book
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 from runbooks.parsers.worker_rows import WorkerRow
 from runbooks.spawning.around import LIVE, judge_stale
@@ -98,16 +100,18 @@ def _headline(
 ) -> str:
     if alike:
         return f"one incident: {alike.evidence[0]}"
-    told = ". ".join(capital(f"{c.subject}: {c.slug}: {c.evidence[0].rstrip('.')}") for c in causes[:3] if tier(c) < 2)
+    wrong = [c for c in causes if tier(c) < 2]
     if not found or whole.state is State.UNHEALTHY:
-        late = f"{len(found) or 'no'} worker{'s are' if len(found) > 1 else ' is'} past its limit in spawning"
-        return f"{told}. {capital(late)}" if told else f"{late}, and the orchestrator, its records and its queue are well"
-    said = [f"{w}: {_first(d) or d.state}" for w, d in found.items()]
-    more = len(said) - 6 + len(e.not_looked_at)
+        late = f"{len(found)} workers are past their limit" if len(found) > 1 else f"{len(found) or 'no'} worker is past its limit"
+        if wrong:
+            return of_cause(book(SLUG), wrong[0], f"{late} in spawning" if found else "", more=len(wrong) - 1)
+        return f"{late} in spawning, and the orchestrator, its records and its queue are well"
     count = len(e.each) + len(e.not_looked_at)
-    return f"{count} worker{'s' if count > 1 else ''} stuck in spawning: {'; '.join(said[:6])}" + (
-        f"; {more} more" if more > 0 else ""
-    )
+    stuck = f"{count} worker{'s' if count > 1 else ''} stuck in spawning"
+    if wrong:
+        return of_cause(book(SLUG), wrong[0], stuck, more=len(wrong) - 1)
+    blind = names_of([w for w, d in found.items() if d.state is State.CANNOT_TELL])
+    return f"{stuck}: not enough was read of {blind}" if blind else f"{stuck}: nothing is wrong with what was read of them"
 
 
 def _besides(e: Evidence, whole: Diagnosis, found: dict[str, Diagnosis]) -> tuple[str, ...]:

@@ -3,9 +3,10 @@
 import shlex
 from itertools import takewhile
 
+from runbooks.core.headline import of_cause
 from runbooks.core.judgment import LIKELY, SURE, credible, findings, state_of, tier
 from runbooks.core.reading import Absent, Known
-from runbooks.core.rules import by_the_rules
+from runbooks.core.rules import book, by_the_rules
 from runbooks.core.times import utc
 from runbooks.core.unexplained import HISTORY, not_used
 from runbooks.core.unread import missing
@@ -128,7 +129,7 @@ def _headline(v: SpawningView, state: State) -> str:
             else f"cannot tell: {'; '.join(missing(v.e)) or 'not enough was read'}"
         )
         return f"{v.subject} ({status}) {words}"
-    return f"{v.subject} ({status}): {first.slug}: {first.evidence[0]}"
+    return of_cause(book(v.slug), first, f"{v.subject} ({status})")
 
 
 def _symptom(v: SpawningView) -> str:

@@ -146,7 +146,7 @@ def _stopped(v: SpawningView, pod: Pod) -> None:
     if slug:
         v.say(slug, SURE, f"pod {pod.id} is {word}", about=f"pod {pod.id}")
     elif not v.causes:
-        v.say("pod-stopped", SURE if v.apart else LIKELY, f"pod {pod.id} is {word}; by whom is not said", about=f"pod {pod.id}",
+        v.say("pod-stopped", SURE if v.apart else LIKELY, f"pod {pod.id} is {word}; nothing shows by whom", about=f"pod {pod.id}",
               decides=("the provider's own page of the pod", "the account's balance"))  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from runbooks.core.reading import Absent, Known, Unknown, value_of, value_or
 from runbooks.core.sizes import size
-from runbooks.core.table import EvidenceRow, EvidenceTable, clock, counted, row, since, table
+from runbooks.core.table import EvidenceRow, EvidenceTable, cell, counted, row, since, table
 from runbooks.parsers.runpod import Pod, Runtime
 from runbooks.spawning.evidence import Evidence, PodInside
 
@@ -43,14 +43,14 @@ def tables(e: Evidence) -> Iterator[EvidenceTable]:
 def _views(e: Evidence) -> Iterator[EvidenceRow]:
     about = f"worker {e.worker}"
     own = value_of(e.row)
-    told = f"created {clock(own.created)}, heartbeat {clock(own.heartbeat) or 'never'}" if own else _why(e.row)
+    told = f"created {cell(own.created)}, heartbeat {cell(own.heartbeat) or 'never'}" if own else _why(e.row)
     yield row(e.worker, "database", own.status if own else "", told, about=about)
     reads = value_or(e.pod, ())
     for read in reads:
         pod = read.pod
         said = counted((f"{pod.id}: container {pod.runtime}", f"{_gpus(pod)} GPUs", pod.last_change)) if pod else "not there"
         state, named = (pod.status or pod.phase, f"pod {pod.id}") if pod else ("", about)
-        yield row(e.worker, f"provider, {clock(read.at)}", state, said, about=named)
+        yield row(e.worker, f"provider, {cell(read.at)}", state, said, about=named)
     if not reads:
         yield row(e.worker, "provider", "", _why(e.pod), about=about)
     ssh = value_of(e.ssh)
@@ -59,7 +59,7 @@ def _views(e: Evidence) -> Iterator[EvidenceRow]:
     yield row(e.worker, "inside the pod", "", _inside(inside) if inside else _why(e.inside), about=about)
     log = value_of(e.orchestrator)
     if log:
-        last = f"last cycle {clock(log.last_cycle) or 'not seen'}"
+        last = f"last cycle {cell(log.last_cycle) or 'not seen'}"
         told = counted((last, *log.step_failed[-1:], *log.worker[-1:]))
         yield row(e.worker, "orchestrator", value_or(e.deployment, ""), told, about=about)
 

@@ -84,10 +84,10 @@ def _command(v: SshView, w: Wire) -> None:
     elif closed:
         v.say("logins-closed", SURE, closed, said)
     elif far and forced != "none":
-        words = f"ForceCommand {forced} stands in the place of every command"
+        words = f"ForceCommand {forced} replaces every command"
         v.say("forced-by-the-server", sure, words, said, about=f"sshd on {far.host}", decides=shell)
     elif key:
-        words = f"{key[0]} line {key[1].line}: command= stands in the place of every command of this key"
+        words = f"{key[0]} line {key[1].line}: command= replaces every command of this key"
         v.say("forced-by-the-key", sure, words, said, about=key[0], decides=shell)
     elif far and far.shell_in_chroot is False:
         root = far.settings.get("chrootdirectory", "?")

@@ -1,7 +1,8 @@
 """The words around the causes: headline, what must not be done, what a person does now, commands by hand."""
 
-from runbooks.core.distinct import capital
+from runbooks.core.headline import of_cause
 from runbooks.core.judgment import credible
+from runbooks.core.rules import book
 from runbooks.core.unread import missing
 from runbooks.core.verdict import State
 from runbooks.ssh.evidence import Auth, Stage
@@ -31,9 +32,8 @@ def headline(v: SshView, state: State) -> str:
     sure = credible(v.causes) or v.causes
     if not sure:
         return f"{v.subject}: cannot tell: {'; '.join((*missing(v.e), *v.open)) or 'nothing was read'}"
-    stage = f" (stops at: {w.stage})" if w and w.stage is not Stage.DONE else ""
-    key = verdict_on_key(v)
-    return f"{v.subject}{stage}: {sure[0].slug}: {sure[0].evidence[0].rstrip('.')}" + (f". {capital(key)}" if key else "")
+    stage = f" (stops at {w.stage})" if w and w.stage is not Stage.DONE else ""
+    return of_cause(book(v.slug), sure[0], f"{v.subject}{stage}")
 
 
 def symptom(v: SshView) -> str:
@@ -44,7 +44,8 @@ def symptom(v: SshView) -> str:
     if w.stage is Stage.DONE:
         return "log-in and command work"
     asked = ", the answer of this run's one attempt" if w.remembered else ""
-    return f"the connection stops at stage {w.stage}{asked}; {w.connections} connections were made"
+    key = verdict_on_key(v)
+    return f"the connection stops at stage {w.stage}{asked}; {w.connections} connections were made" + (f"; {key}" if key else "")
 
 
 def before(v: SshView, withheld: tuple[str, ...]) -> tuple[str, ...]:

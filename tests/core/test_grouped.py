@@ -44,7 +44,7 @@ def test_fifteen_causes_of_one_kind_are_told_once() -> None:
     assert "(15 confirmed)" in why
     assert re.findall(r"-p PID\b", why), "the command that decides it, for any of them"
     head = next(line for line in page.splitlines() if line.startswith("**"))
-    assert (head.count(STOPPED.title), head.count("14 more below"), "cases" in head) == (1, 1, False)
+    assert (head.count(STOPPED.title), head.count("(and 14 more)"), "cases" in head) == (1, 1, False)
     assert len(re.findall(r"\bpid \d+", now)) == 3
     assert "and 12 more: Ask who stopped it" in now
     assert len(page.partition("## Findings")[2].partition("## ")[0].strip().splitlines()) == 3
@@ -63,8 +63,8 @@ def test_a_remedy_is_told_without_what_the_report_speaks_against() -> None:
     whole = judged(1)
     cut = tuple(c.model_copy(update={"withheld": ("continue-processes",)}) for c in whole.diagnosis.causes)
     page = render(whole.model_copy(update={"diagnosis": whole.diagnosis.model_copy(update={"causes": cut})}), BOOK)
-    assert "Remedy: Ask who stopped it. `kill -CONT 400` lets it go on" in plain(render(whole, BOOK)).replace("\\", "")
-    assert "Remedy: Ask who stopped it. To end it loses what it has not saved" in plain(page).replace("\\", "")
+    assert "Remedy: Ask who stopped it. `kill -CONT 400` lets it continue" in plain(render(whole, BOOK)).replace("\\", "")
+    assert "Remedy: Ask who stopped it. Ending it loses what it has not saved" in plain(page).replace("\\", "")
 
 
 def cause(subject: str, certainty: Certainty = Certainty.CONFIRMED, *proof: str, **more: object) -> Cause:

@@ -30,6 +30,7 @@ from tests.faults.real import outcome
 from tests.faults.test_faults import carry_on
 from tests.scorecard import notes
 from tests.support.engine_rig import Rig, World, fresh_budget
+from tests.support.freezing import frozen
 from tests.support.set_state import set_state
 from tests.support.toy import acts_done, read_world, step_of, write_world
 
@@ -45,15 +46,6 @@ def everything(rig: Rig) -> World:
 
 def approve(run: str) -> str:
     return answer_run(run, {"decision": "approve", "who": "ana"})
-
-
-@contextmanager
-def frozen() -> Iterator[None]:
-    store.set_variable(FREEZE, {"at": "now", "why": "a test"})
-    try:
-        yield
-    finally:
-        store.delete_variable(FREEZE)
 
 
 # --- one run whose plan has a step of every kind ---

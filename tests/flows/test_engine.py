@@ -11,10 +11,11 @@ from prefect.states import Completed
 from deployments.cli.main import main
 from flows import records, store
 from flows.engine.approval import answer_run
-from flows.engine.guards import FREEZE, breaker_name, reset_breaker
+from flows.engine.guards import breaker_name, reset_breaker
 from flows.reaper import sweep
 from tests.faults.real import outcome
 from tests.support.engine_rig import Rig, World
+from tests.support.freezing import frozen
 from tests.support.toy import acts_done, write_world
 
 
@@ -169,16 +170,13 @@ def test_approval_after_expiry_does_not_act(rig: Rig) -> None:
 def test_freeze_refuses_and_holds_waiting_approvals(rig: Rig) -> None:
     w, v = rig.world(), rig.world()
     waiting = v.run("approve")
-    store.set_variable(FREEZE, {"at": "now", "why": "change window"})
-    try:
+    with frozen("change window"):
         run = w.run("auto")
         assert outcome(run) == "refused"
         assert codes(w, run) == ["frozen"]
         sweep()
         assert "frozen" in approve(waiting)  # the question is held: it neither counts now nor is lost
         sweep()
-    finally:
-        store.delete_variable(FREEZE)
     assert outcome(waiting) == "waiting"
     assert acts_done(rig.worlds, w.name) + acts_done(rig.worlds, v.name) == []
     assert approve(waiting) == ""
@@ -190,8 +188,7 @@ def test_a_resume_in_the_ui_during_a_freeze_is_held_and_asked_again(rig: Rig) ->
     """Prefect takes it; it is no approval then and none later, and what the person says next counts."""
     w, v = rig.world(), rig.world()
     runs = {w: w.run("approve"), v: v.run("approve")}
-    store.set_variable(FREEZE, {"at": "now", "why": "change window"})
-    try:
+    with frozen("change window"):
         for _ in range(6):  # more often than wrong answers are taken
             for world, run in runs.items():
                 assert store.resume(run, {"decision": "approve", "who": "ana"}) == ""
@@ -205,8 +202,6 @@ def test_a_resume_in_the_ui_during_a_freeze_is_held_and_asked_again(rig: Rig) ->
         assert store.resume(runs[v], {"decision": "reject", "who": "ana"}) == ""
         v.work()
         assert outcome(runs[v]) == "rejected"
-    finally:
-        store.delete_variable(FREEZE)
     assert acts_done(rig.worlds, w.name) == []
     assert approve(runs[w]) == ""
     w.work()
@@ -217,11 +212,8 @@ def test_a_resume_in_the_ui_during_a_freeze_is_held_and_asked_again(rig: Rig) ->
 def test_a_freeze_still_refuses_a_run_that_has_asked_nobody(rig: Rig) -> None:
     """Only what refuses is said: that the run would have asked a person decided nothing."""
     w = rig.world()
-    store.set_variable(FREEZE, {"at": "now", "why": "change window"})
-    try:
+    with frozen("change window"):
         assert outcome(w.run("approve")) == "refused"
-    finally:
-        store.delete_variable(FREEZE)
     (report,) = w.reports()
     assert report["guards"] == [r["why"] for r in report["refusals"]]
     assert "change window" in report["guards"][0]
@@ -230,12 +222,9 @@ def test_a_freeze_still_refuses_a_run_that_has_asked_nobody(rig: Rig) -> None:
 def test_an_approval_that_was_held_is_not_found_again_after_the_freeze(rig: Rig) -> None:
     w = rig.world()
     run = w.run("approve")
-    store.set_variable(FREEZE, {"at": "now", "why": "change window"})
-    try:
+    with frozen("change window"):
         assert store.resume(run, {"decision": "approve", "who": "ana"}) == ""
         w.work()
-    finally:
-        store.delete_variable(FREEZE)
     assert answer_run(run, {"decision": "reject", "who": "bo"}) == ""
     w.work()
     assert outcome(run) == "rejected"

@@ -15,7 +15,6 @@ from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from prefect.client.schemas.objects import StateType, TaskRun
 
 from flows import store
-from flows.engine.guards import FREEZE
 from flows.engine.run import current_run_id
 from flows.reaper import sweep
 from runbooks.core.reading import NOT_RECORDED, Absent, Known, Source, Unknown, UnknownReason
@@ -23,6 +22,7 @@ from tasks import task_run
 from tasks.diagnostic import ReaderPool, diagnostic, shown
 from tasks.transport.base import TransportError
 from tests.support.engine_rig import REPO, Rig, kill_and_wait
+from tests.support.freezing import frozen
 from tests.support.waiting import until_answered
 
 SECRET = "hf_" + "aQ7" * 12
@@ -173,11 +173,8 @@ def test_the_graph_of_a_run_reads_like_its_timeline(mode: str, graph: list[str],
 
 def test_a_guards_no_stands_in_the_graph_with_its_code(rig: Rig) -> None:
     w = rig.world()
-    store.set_variable(FREEZE, {"at": "now", "why": "a test"})
-    try:
+    with frozen():
         run = w.run("auto")
-    finally:
-        store.delete_variable(FREEZE)
     (found,) = (t for t in tasks_of(run, 4) if t.name == "decision")
     assert found.state is not None
     assert (found.state.name, found.state.type) == ("Refused: frozen", StateType.FAILED)

@@ -8,11 +8,10 @@ import pytest
 from deployments.cli.facts import facts_of
 from deployments.cli.main import main
 from deployments.cli.run import finish
-from flows import store
-from flows.engine.guards import FREEZE
 from runbooks.core.outcome import Outcome
 from runbooks.core.refusal import RefusalCode
 from tests.support.engine_rig import Rig
+from tests.support.freezing import frozen
 from tests.test_contributing import PAGE, RECIPES
 
 RECIPE = RECIPES["Find out why a run was refused"]
@@ -20,11 +19,8 @@ RECIPE = RECIPES["Find out why a run was refused"]
 
 def test_the_code_is_found_in_the_report_and_in_the_table(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
     w = rig.world()
-    store.set_variable(FREEZE, {"at": "now", "why": "change window"})
-    try:
+    with frozen("change window"):
         run = w.run("auto")
-    finally:
-        store.delete_variable(FREEZE)
     assert "`gpu-runbooks show RUN`" in RECIPE
     assert main(["show", run]) == 0
     said = capsys.readouterr().out

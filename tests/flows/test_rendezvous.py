@@ -20,7 +20,6 @@ from deployments.ports import free_port
 from deployments.processes import stop
 from flows import store
 from flows.engine.approval import answer_run
-from flows.engine.guards import FREEZE
 from flows.engine.lock import lock_all, release
 from runbooks.core.halted import NAME
 from runbooks.core.plan import Plan, Step
@@ -31,6 +30,7 @@ from tests.runbooks.rendezvous.test_decoder import real_state
 from tests.support.arguments import sample
 from tests.support.engine_rig import Rig
 from tests.support.etcd import Etcd, real_etcd
+from tests.support.freezing import frozen
 from tests.support.gpu_node import state, wait_state
 from tests.support.printed import by_hand
 from tests.support.torchrun import Agents, alone_on_this_machine, pair
@@ -214,11 +214,8 @@ def test_restore_obeys_freeze_and_lock(rig: Rig, tmp_path: Path, etcd: Etcd, mon
     finally:
         release(locks, "only a test")
     assert any("is locked by action run" in g for g in w.report()["guards"])
-    store.set_variable(FREEZE, {"at": "now", "why": "a test"})
-    try:
+    with frozen():
         assert restore.main(command) == 4
-    finally:
-        store.delete_variable(FREEZE)
     assert of_job(etcd) == []
 
 

@@ -12,12 +12,12 @@ from prefect.states import Cancelling, Completed, Running
 from flows import records, store
 from flows.engine import steps
 from flows.engine.approval import answer_run
-from flows.engine.guards import FREEZE
 from tests.scorecard import audit as the_audit
 from tests.scorecard.audit import PROMISES, Record, audit, left_open
 from tests.scorecard.freezes import read_freezes, watch_freezes
 from tests.scorecard.secrets import SEED, secrets_in
 from tests.support.engine_rig import Rig, World
+from tests.support.freezing import frozen
 from tests.support.planted import log_line, planted
 from tests.support.set_state import set_state
 
@@ -126,11 +126,8 @@ def test_a_step_that_begins_inside_a_freeze_of_an_action_that_began_before(
     monkeypatch.setattr(the_audit, "SLACK", timedelta())
     watch_freezes(rig.home)
     steps.begin(str(action.id), 0, "token", "toy-fix", 5)
-    store.set_variable(FREEZE, {"at": "now", "why": "a test"})
-    try:
+    with frozen():
         steps.begin(str(action.id), 1, "token", "toy-fix", 5)
-    finally:
-        store.delete_variable(FREEZE)
     record = Record({}, [action], read_freezes(rig.home))
     assert broken(record) == {"after_freeze": 1}
     steps.record(str(action.id), 1, steps.WITHDRAWN)

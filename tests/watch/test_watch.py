@@ -129,7 +129,7 @@ def third_death_is_for_a_person(room: WatchRoom, engine: Engine) -> None:
     assert room.wait_outcomes(4)[-1] == "sick"
     room.wait(lambda: "a person must look" in room.log.read_text(), 10, "it to stop")
     diagnosis = room.world.report()["diagnosis"]
-    assert "It died too often to go on by itself" in diagnosis["headline"]
+    assert "It died too often to be restarted automatically" in diagnosis["headline"]
     assert any("samples over" in f["issue"] for f in diagnosis["findings"]), "the minutes before are in the report"
     assert engine.inspect("s1")["State"]["Status"] == "exited"
 

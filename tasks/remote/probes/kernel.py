@@ -14,12 +14,14 @@ DENIED = re.compile(r"not permitted|permission denied|insufficient permissions",
 
 
 def ask_tool(argv: "tuple[str, ...]") -> "dict[str, Any]":
-    """Exit, lines and complaint of one tool; exit 127 where it is missing."""
+    """Exit, lines and complaint of one tool; exit 127 where it is missing, 126 where it may not be run."""
     try:
         env = dict(os.environ, LC_ALL="C")
         done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=8, env=env)
     except FileNotFoundError:
         return {"tool": argv[0], "exit": 127, "lines": [], "said": "not installed"}
+    except OSError as e:  # there, and may not be run
+        return {"tool": argv[0], "exit": 126, "lines": [], "said": str(e)}
     except subprocess.TimeoutExpired:
         return {"tool": argv[0], "exit": 124, "lines": [], "said": "no answer in 8 s"}
     said = done.stderr.decode("utf-8", "replace").strip()[-300:]

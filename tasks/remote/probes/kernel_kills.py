@@ -1,11 +1,10 @@
 """Reads the kernel log's kills for memory and faults of processes. For the probes about containers and Ray nodes."""
 
 import re
-import subprocess
 import time
 from typing import Any
 
-from tasks.remote.probes.kernel import AT, WAYS
+from tasks.remote.probes.kernel import AT, WAYS, ask_tool
 
 KILL = re.compile(r"Killed process (\d+) \((.+?)\)")
 VICTIM = re.compile(r"oom-kill:constraint=(\w+).*?task_memcg=([^,]*),task=.*?,pid=(\d+)")
@@ -23,15 +22,11 @@ def kernel() -> "dict[str, Any]":
     """Lines of the kernel log about kills for memory: `dmesg`, else `journalctl -k -b`."""
     tried = []
     for argv in WAYS:
-        try:
-            done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=8)
-        except (OSError, subprocess.TimeoutExpired) as e:
-            tried.append("%s: %s" % (argv[0], e))
-            continue
-        text = done.stdout.decode("utf-8", "replace")
-        if done.returncode == 0 and text.strip():
+        got = ask_tool(argv)
+        text = "\n".join(got["lines"])
+        if got["exit"] == 0 and text.strip():
             return {"kills": kills(text), "faults": faults(text), "error": ""}
-        tried.append("%s: %s" % (argv[0], done.stderr.decode("utf-8", "replace").strip() or "no lines"))
+        tried.append("%s: %s" % (got["tool"], got["said"] or "no lines"))
     return {"kills": [], "faults": [], "error": "; ".join(tried)}
 
 
