@@ -20,7 +20,7 @@ class DeploymentSpec:
     tags: tuple[str, ...] = ()
     cron: str = ""
     every_s: int = 0
-    takes: tuple[str, ...] = ()  # which of fleet and policy its form has
+    takes: tuple[str, ...] = ()  # which of fleet and policy it is given
 
 
 BEGIN = "[What is wrong now, what waits, how to run something]({})\n\n"

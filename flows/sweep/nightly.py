@@ -20,7 +20,7 @@ from flows.engine.ownership import heartbeat, own_run
 from flows.engine.progress import Timeline, run_timeline
 from flows.engine.run import current_run_id
 from flows.engine.stopping import own_end, state_on_server
-from flows.form import AtOnce, OnWorker
+from flows.form import NOT_TYPED, AtOnce, without
 from flows.notify.delivery import deliver
 from flows.notify.outbox import label_and_mark_pending
 from flows.patience import last_words
@@ -46,12 +46,13 @@ from tasks.systems.answers import begin_here
 AT_ONCE = 8
 
 
+@without(*NOT_TYPED)
 @flow(name="nightly", flow_run_name="nightly", persist_result=False, retries=0)
 @clean_end
 def nightly(
-    fleet: OnWorker = None,
-    policy: OnWorker = None,
-    out: OnWorker = None,
+    fleet: str | None = None,
+    policy: str | None = None,
+    out: str | None = None,
     at_once: AtOnce = AT_ONCE,
     shards: AtOnce = 1,
 ) -> State[Any]:
@@ -61,7 +62,7 @@ def nightly(
         fleet: fleet file. Default: the one of the worker (GPU_RUNBOOKS_FLEET), else this machine alone.
         policy: not used: the nightly never acts. It is here so that every deployment takes the same files.
         out: folder for the reports. Default: as the fleet file says.
-        at_once: nodes that one process reads at the same time, 1 to 64.
+        at_once: Every runbook that can apply, on every node; changes nothing. One process reads so many nodes at once, 1 to 64.
         shards: processes that share the nodes, 1 to 64. Each beyond the first is a run of its own that any worker takes.
     """
     run_id = current_run_id()
@@ -72,15 +73,16 @@ def nightly(
     raise failure
 
 
+@without(*NOT_TYPED)
 @flow(name="sweep", flow_run_name="zombie sweep", persist_result=False, retries=0)
 @clean_end
-def sweep(fleet: OnWorker = None, out: OnWorker = None, at_once: AtOnce = AT_ONCE) -> State[Any]:
+def sweep(fleet: str | None = None, out: str | None = None, at_once: AtOnce = AT_ONCE) -> State[Any]:
     """Standing zombie detection: the nightly's zombie-GPU check, meant for every five minutes. Changes nothing.
 
     Args:
         fleet: fleet file. Default: the one of the worker (GPU_RUNBOOKS_FLEET), else this machine alone.
         out: folder for the reports. Default: as the fleet file says.
-        at_once: nodes that are read at the same time, 1 to 64.
+        at_once: Zombie detection on every node; changes nothing. So many nodes are read at once, 1 to 64.
     """
     return own_end(current_run_id(), sweep_fleet(load_fleet(fleet), ("zombie-gpu",), out, at_once, "sweep"))
 

@@ -12,12 +12,14 @@ from flows.engine.ownership import heartbeat, own_run
 from flows.engine.progress import run_timeline
 from flows.engine.run import current_run_id
 from flows.engine.stopping import own_end
+from flows.form import NOT_TYPED, without
 from flows.specs import SLUGS
 from flows.sweep.report_folder import report_folder_of
 from flows.sweep.shards import give_back
 from flows.sweep.sweeping import Sweep, check_nodes
 
 
+@without(*NOT_TYPED)
 @flow(name="nightly-shard", flow_run_name="nightly shard", persist_result=False, retries=0)
 @clean_end
 def nightly_shard(
