@@ -55,6 +55,7 @@ def nightly(
     out: str | None = None,
     at_once: AtOnce = AT_ONCE,
     shards: AtOnce = 1,
+    detail: bool = False,
 ) -> State[Any]:
     """Diagnoses the whole fleet and writes one report. Changes nothing.
 
@@ -64,10 +65,11 @@ def nightly(
         out: folder for the reports. Default: as the fleet file says.
         at_once: Every runbook that can apply, on every node; changes nothing. One process reads so many nodes at once, 1 to 64.
         shards: processes that share the nodes, 1 to 64. Each beyond the first is a run of its own that any worker takes.
+        detail: shows each reading as a task run, about 15 a node. Without it each node is one.
     """
     run_id = current_run_id()
     try:
-        return own_end(run_id, sweep_fleet(load_fleet(fleet), SLUGS, out, at_once, "nightly", shards, fleet))
+        return own_end(run_id, sweep_fleet(load_fleet(fleet), SLUGS, out, at_once, "nightly", shards, fleet, detail))
     except Exception as e:
         failure = failed_without_report(run_id, e)
     raise failure
@@ -95,6 +97,7 @@ def sweep_fleet(
     trigger: str,
     shards: int = 1,
     fleet_file: str | None = None,
+    detail: bool = False,
 ) -> State[Any]:
     """The sweep itself, inside a flow run."""
     run_id, began, cpu, at = current_run_id(), time.monotonic(), os.times(), utc_now()
@@ -103,7 +106,8 @@ def sweep_fleet(
         return Completed(name="Skipped", message=skip)
     timeline = run_timeline()
     own_run(run_id, {"fleet": fleet.name, "runbook": trigger, "target": fleet.name})
-    whole = Sweep(fleet=fleet, slugs=slugs, folder=report_folder_of(fleet, out), run_id=run_id, trigger=trigger)
+    folder = report_folder_of(fleet, out)
+    whole = Sweep(fleet=fleet, slugs=slugs, folder=folder, run_id=run_id, trigger=trigger, detail=detail)
     with heartbeat(run_id), whole.shared.ended_with_us():
         timeline.reached("started", f"{trigger} over {len(fleet.nodes)} node(s)")
         here = begin_here(fleet, named_only=trigger != NIGHTLY)

@@ -35,7 +35,8 @@ def parts_of(nodes: tuple[Node, ...], shards: int) -> list[tuple[Node, ...]]:
 def check_fleet(sweep: Sweep, at_once: int, shards: int, files: dict[str, Any], timeline: Timeline) -> list[NodeAnswer]:
     """Every node of the fleet, in its order."""
     mine, *others = parts_of(sweep.fleet.nodes, shards)
-    started = [(part, _start(sweep, k, part, files | {"at_once": at_once})) for k, part in enumerate(others, 1)]
+    given = files | {"at_once": at_once} | ({"detail": True} if sweep.detail else {})  # a worker of the release before does not know it
+    started = [(part, _start(sweep, k, part, given)) for k, part in enumerate(others, 1)]
     found = dict(zip((n.name for n in mine), check_nodes(sweep, mine, at_once, timeline), strict=True))
     for part, run in started:
         answers = _gathered(run, len(part))

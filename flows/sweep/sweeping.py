@@ -25,6 +25,7 @@ from runbooks.core.node_basics import NodeBasics
 from runbooks.core.outcome import Outcome
 from runbooks.core.report import Report
 from tasks.context import Context, utc_now
+from tasks.diagnostic import in_detail
 from tasks.remote.node_basics import read_basics
 from tasks.report_store import save
 from tasks.shared import Shared
@@ -57,6 +58,7 @@ class Sweep:
     folder: Path
     run_id: str
     trigger: str
+    detail: bool = False  # each reading is a task run; else each node is one
     shared: Shared = field(default_factory=Shared)  # within this process: a part of the sweep in another reads by itself
 
     def go_on(self) -> None:
@@ -74,7 +76,8 @@ def check_node(sweep: Sweep, node: Node) -> NodeAnswer:
     """
     names = [name for name in sweep.slugs if _applies(sweep, node, name)]
     try:
-        return _answer(sweep, node, names)
+        with in_detail(node.name, sweep.detail):
+            return _answer(sweep, node, names)
     except Exception as e:  # the others are looked at all the same
         failure = RunFailed(BROKEN_OFF) if sweep.shared.broken_off else failure_of(e)
     results = [_failed(node.name, name, failure) for name in names]
@@ -116,7 +119,7 @@ def _shut(found: Result, why: str) -> Result:
 @clean_end
 def check_target(sweep: Sweep, target: str, name: str) -> NodeAnswer:
     """One runbook on something that is no node (all late workers of the orchestrator). Never raises."""
-    with sweep.shared.hosts() as hosts:
+    with in_detail(target, sweep.detail), sweep.shared.hosts() as hosts:
         return _checked(sweep, target, [name], hosts)
 
 

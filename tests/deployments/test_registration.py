@@ -109,7 +109,7 @@ def test_what_a_form_does_not_show_is_taken_all_the_same(slug: str) -> None:
     assert set(load(entrypoint(slug)).validate_parameters(given)) == set(given)
 
 
-SWEPT = {"nightly": ("at_once", "shards"), "sweep": ("at_once",)}
+SWEPT = {"nightly": ("at_once", "shards", "detail"), "sweep": ("at_once",)}
 
 
 @pytest.mark.parametrize("name", SWEPT)
