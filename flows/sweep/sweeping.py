@@ -174,6 +174,7 @@ def _one(sweep: Sweep, spec: RunbookSpec, context: Context, pool: HostPool) -> R
         causes=tuple(dict.fromkeys(c.slug for c in d.wrong)),
         do_now=d.do_now,
         unknowns=d.unknowns,
+        costs=d.costs,
         report=str(saved.markdown or ""),
         seconds=time.monotonic() - began,
     )

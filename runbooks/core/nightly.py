@@ -22,6 +22,7 @@ class Result(Frozen):
     causes: tuple[str, ...] = ()  # slugs of the causes that are a fault; innocent ones and ruled-out ones are not
     do_now: tuple[str, ...] = ()
     unknowns: tuple[str, ...] = ()
+    costs: str = ""  # what waiting costs
     report: str = ""  # path of the run's own report
     seconds: float = 0.0
     shut: bool = False  # the node could not be entered: this is the look at its log-in, no other runbook was asked
