@@ -71,7 +71,7 @@ class Change(StrEnum):
     """A fault against the nights before."""
 
     NEW = "new"
-    PERSISTING = "persisting"
+    PERSISTING = "persisting"  # read tonight, and still there
     FLAPPING = "flapping"  # gone and come back within the look-back
     GONE = "gone"
     NOT_SEEN = "not-seen"  # it was there; tonight it could not be read: not gone
@@ -167,10 +167,11 @@ def _trouble(key: Key, looks: Sequence[tuple[datetime, Sequence[Result]]]) -> Tr
 
 
 def _present(key: Key, results: Sequence[Result]) -> bool | None:
-    """Was that fault there? None: that look could not tell (not run, not read)."""
+    """Was that fault there? None: that look could not tell (not run, not read). What a look without an answer calls possible was
+    not seen in it."""
     node, runbook, cause = key
     asked = [r for r in results if r.node == node and r.runbook == runbook]
-    if any(cause in r.causes and r.outcome is not Outcome.FIXED for r in asked):
+    if any(cause in r.causes and r.answered and r.outcome is not Outcome.FIXED for r in asked):
         return True
     return False if asked and all(r.answered for r in asked) else None
 
