@@ -29,7 +29,8 @@ from flows.sweep.board import counts_for, keep_verdicts, publish_board, sweep_ke
 from flows.sweep.overlap import why_skip
 from flows.sweep.report_folder import report_folder_of
 from flows.sweep.shards import check_fleet
-from flows.sweep.sweeping import NIGHTLY, Sweep, check_targets
+from flows.sweep.side_by_side import check_targets
+from flows.sweep.sweeping import NIGHTLY, Sweep
 from flows.ui_pages import report_links
 from runbooks.core.clean import one_line
 from runbooks.core.fleet import Fleet

@@ -16,7 +16,8 @@ from flows.form import NOT_TYPED, without
 from flows.specs import SLUGS
 from flows.sweep.report_folder import report_folder_of
 from flows.sweep.shards import give_back
-from flows.sweep.sweeping import Sweep, check_nodes
+from flows.sweep.side_by_side import check_nodes
+from flows.sweep.sweeping import Sweep
 
 
 @without(*NOT_TYPED)

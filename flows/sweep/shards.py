@@ -16,7 +16,8 @@ from flows import store
 from flows.engine.progress import Timeline
 from flows.engine.states import cancel
 from flows.engine.stopping import why_stop
-from flows.sweep.sweeping import NodeAnswer, Sweep, check_nodes
+from flows.sweep.side_by_side import check_nodes
+from flows.sweep.sweeping import NodeAnswer, Sweep
 from runbooks.core.fleet import Node
 from runbooks.core.nightly import Result, SystemCheck
 from runbooks.core.node_basics import NodeBasics

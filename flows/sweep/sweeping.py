@@ -1,18 +1,15 @@
 """Reads and judges nodes for a sweep: every runbook that can apply, over one connection per node. Changes nothing."""
 
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from flows.engine.ends import RunFailed, clean_end, failure_of, fault_in, in_words
 from flows.engine.observe import context_of, failed_observation, observe, report_of
-from flows.engine.progress import Timeline
-from flows.engine.stopping import why_stop
 from flows.node_tools import tools_on
 from flows.spec import RunbookSpec
 from flows.specs import load_spec
@@ -34,7 +31,6 @@ from tasks.systems.from_node import begin_node
 from tasks.systems.trying import Later
 from tasks.transport.open import HostPool
 
-MOST_AT_ONCE = 64
 NIGHTLY = "nightly"
 BROKEN_OFF = "the sweep was broken off"
 LOG_IN, NOT_ENTERED = "ssh-auth-failure", "not-entered"
@@ -206,44 +202,3 @@ def _diagnose(sweep: Sweep, spec: RunbookSpec, context: Context, pool: HostPool)
         links=report_links(sweep.run_id),
         guards=("diagnose mode: nothing was changed",) if diagnosis.plans else (),
     )
-
-
-def check_nodes(sweep: Sweep, nodes: Iterable[Node], at_once: int, timeline: Timeline) -> list[NodeAnswer]:
-    """Every one of `nodes`, at most `at_once` at a time, as tasks named after them. Answers in the order of `nodes`.
-
-    Once the sweep is cancelled no further node is begun; the report names those that were not looked at.
-    """
-    chosen = list(nodes)
-    futures: list[Any] = []
-    limit = max(1, min(at_once, MOST_AT_ONCE))
-    running: list[Any] = []
-    stop = ""
-    for node in chosen:
-        if len(running) >= limit:
-            running.pop(0).wait()
-            stop = stop or why_stop(sweep.run_id)
-        if stop:
-            futures.append(None)
-            continue
-        future = check_node.with_options(task_run_name=f"check {node.name}").submit(sweep, node)
-        futures.append(future)
-        running.append(future)
-    answers = []
-    for node, future in zip(chosen, futures, strict=True):
-        answer = future.result() if future else NodeAnswer([], [f"{node.name}: not looked at: {stop}"])
-        worst = "; ".join(f"{r.runbook}: {r.headline}" for r in answer.results) or "no runbook applies"
-        timeline.reached("gathered", f"{node.name}: {worst}")
-        answers.append(answer)
-    return answers
-
-
-def check_targets(sweep: Sweep, timeline: Timeline) -> list[NodeAnswer]:
-    """What a sweep looks at besides nodes, one task each; runbooks name them (RunbookSpec.nightly_targets)."""
-    chosen = [(t, name) for name in sweep.slugs for t in load_spec(name).nightly_targets(sweep.fleet)]
-    futures = [check_target.with_options(task_run_name=f"check {t}").submit(sweep, t, name) for t, name in chosen]
-    answers = []
-    for (target, _), future in zip(chosen, futures, strict=True):
-        answer = future.result()
-        timeline.reached("gathered", f"{target}: {'; '.join(f'{r.runbook}: {r.headline}' for r in answer.results)}")
-        answers.append(answer)
-    return answers
