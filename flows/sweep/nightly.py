@@ -35,16 +35,19 @@ from flows.ui_pages import report_links
 from runbooks.core.clean import one_line
 from runbooks.core.fleet import Fleet
 from runbooks.core.fleet_names import names_of
-from runbooks.core.nightly import LOOK_BACK, Cost, NightlyReport, compare
+from runbooks.core.night_chart import night_chart
+from runbooks.core.nightly import LOOK_BACK, Cost, NightlyReport, compare, nights_after
 from runbooks.core.nightly_table import nightly_table
+from runbooks.core.nights import Nights
 from runbooks.core.render_nightly import nightly_headline, render_nightly
-from runbooks.core.show import md, shortened
+from runbooks.core.show import Markdown, joined, markdown, md, picture, shortened
 from runbooks.notify.nightly import message_of_nightly
 from tasks.context import utc_now
 from tasks.report_store import history, save_nightly
 from tasks.systems.answers import begin_here
 
 AT_ONCE = 8
+LONGEST = 300_000  # characters of a page, without its picture
 
 
 @without(*NOT_TYPED)
@@ -124,6 +127,7 @@ def sweep_fleet(
             readings=sum(len(a.results) for a in answers),
         )
         results = tuple(r for a in answers for r in a.results)
+        earlier, names = _earlier_nights(whole), tuple(n.name for n in fleet.nodes)
         report = NightlyReport(
             id=run_id,
             kind=trigger,
@@ -133,11 +137,12 @@ def sweep_fleet(
             started_at=at,
             ended_at=utc_now(),
             results=results,
-            nodes=tuple(n.name for n in fleet.nodes),
+            nodes=names,
             not_read=tuple(u for a in answers for u in a.unread),
             looks=tuple(a.look for a in answers if a.look),
             systems=systems,
-            troubles=compare(_earlier_nights(whole), results, at),
+            troubles=compare(earlier, results, at),
+            nights=nights_after(earlier, results, names, at) if trigger == NIGHTLY else None,
             cost=cost,
             links=report_links(run_id),
         )
@@ -156,14 +161,14 @@ def _earlier_nights(sweep: Sweep) -> list[NightlyReport]:
 
 def _publish(report: NightlyReport, sweep: Sweep, run_id: str, timeline: Timeline) -> State[Any]:
     last_words()
-    markdown, headline = render_nightly(report), one_line(nightly_headline(report))
-    saved = save_nightly(report, markdown, sweep.folder, keep=sweep.fleet.reports.keep)
+    text, headline = render_nightly(report), one_line(nightly_headline(report))
+    saved = save_nightly(report, text, sweep.folder, keep=sweep.fleet.reports.keep)
     for problem in saved.problems:
         timeline.reached("problem", problem)
     state_on_server(run_id)
     page = sweep_key(report.kind, report.fleet)
     with suppress(Exception):  # the files are there already
-        store.save_markdown(page, shortened(markdown, 400_000), md(headline, 250))
+        store.save_markdown(page, joined("\n\n", [shortened(text, LONGEST), *_chart(report)]), md(headline, 250))
     labels = {
         "outcome": report.outcome.value,
         "headline": headline[:300],
@@ -179,3 +184,9 @@ def _publish(report: NightlyReport, sweep: Sweep, run_id: str, timeline: Timelin
     for problem in deliver(run_id):
         timeline.reached("told", f"notification not sent yet: {problem}")
     return end_state(report.outcome, headline)
+
+
+def _chart(report: NightlyReport) -> list[Markdown]:
+    """For the page in the UI only: the report's file is read in terminals, too."""
+    svg = night_chart(report.nights or Nights())
+    return [markdown("## The last nights"), picture("what each node was on the last nights", svg)] if svg else []

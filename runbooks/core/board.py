@@ -93,7 +93,7 @@ def newest(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
     found: dict[tuple[str, str], Verdict] = {}
     for v in sorted(looks.values(), key=lambda v: v.at):
         before = found.get((v.target, v.runbook))
-        begun = [at for at in (before and before.since, v.since, v.at if v.faulty else None) if at]
+        begun = [at for at in (before.since if before else None, v.since, v.at if v.faulty else None) if at]
         since = min(begun, default=None) if v.outcome.exit_code else None
         found[v.target, v.runbook] = v.model_copy(update={"since": since})
     return tuple(found.values())

@@ -5,6 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from runbooks.core.base import Frozen, Line
+from runbooks.core.nights import Nights
 from runbooks.core.node_basics import NodeBasics
 from runbooks.core.outcome import Outcome
 
@@ -108,6 +109,7 @@ class NightlyReport(Frozen):
     not_read: tuple[str, ...] = ()  # "node-b: unreachable: connection refused"
     systems: tuple[SystemCheck, ...] = ()
     troubles: tuple[Trouble, ...] = ()
+    nights: Nights | None = None  # this one and those before it; None: of a release before
     cost: Cost
     links: dict[str, str] = {}
 
@@ -122,6 +124,22 @@ class NightlyReport(Frozen):
             return Outcome.CANNOT_TELL
         healthy = Outcome.HEALTHY in found or Outcome.FIXED in found
         return Outcome.HEALTHY if healthy or not found else Outcome.NOT_APPLICABLE
+
+
+def nights_after(previous: Iterable[NightlyReport], results: Sequence[Result], nodes: Sequence[str], started_at: datetime) -> Nights:
+    """The last nights with tonight's results. `previous` in any order: the newest hands on what it has, older ones are counted."""
+    nights = Nights()
+    for night in sorted(previous, key=lambda n: n.started_at):
+        nights = night.nights or nights.and_then(night.started_at, _ended(night.results, night.nodes))
+    return nights.and_then(started_at, _ended(results, nodes))
+
+
+def _ended(results: Sequence[Result], nodes: Sequence[str]) -> dict[str, list[Outcome]]:
+    found: dict[str, list[Outcome]] = {n: [] for n in nodes}
+    for r in results:
+        if r.node in found:
+            found[r.node].append(r.outcome)
+    return found
 
 
 Key = tuple[str, str, str]  # node, runbook, cause
