@@ -20,10 +20,10 @@ class DeploymentSpec:
     tags: tuple[str, ...] = ()
     cron: str = ""
     every_s: int = 0
-    takes: tuple[str, ...] = ()  # which of fleet and policy its form has
+    takes: tuple[str, ...] = ()  # which of fleet and policy it is given
 
 
-BEGIN = "[What is wrong now, what waits, how to run something]({})\n\n"
+BEGIN = "[What waits, what is wrong now, how to run something]({})\n\n"
 
 NIGHTLY = """Every runbook that can apply, on every node, in diagnose mode; one report. **Changes nothing.**
 

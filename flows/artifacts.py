@@ -12,7 +12,7 @@ from flows.store import ask
 from flows.ui_pages import START, START_UNKNOWN, UiPage, ui_path, ui_url
 from runbooks.core.show import Markdown, kept, markdown, md
 
-ABOUT_START = md("what is wrong now, what waits, how to run something")
+ABOUT_START = md("what waits, what is wrong now, how to run something")
 MOST = 200  # the most the server gives at once
 
 

@@ -1,27 +1,57 @@
 """What the deployment's form in the UI offers: targets of the fleet, and the runbook's own options with their help."""
 
+import inspect
+from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetJsonSchemaHandler, WithJsonSchema, create_model
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetJsonSchemaHandler, create_model
 from pydantic_core import CoreSchema
 
 from flows.config import load_fleet
+from flows.spec import any_node
 from flows.specs import load_spec
 from runbooks.core.config import ConfigError
 from runbooks.core.fleet import Fleet
 from runbooks.core.knowledge import Option, load_runbook
 from runbooks.core.names import LABEL
 
+F = TypeVar("F")
 MOST_NAMES = 500  # a longer list is no help; the name is typed then
 TYPED = "a name of the fleet file, label:KEY=VALUE for every node with that label, or user@host[:port] (diagnose only)"
+NOT_TYPED = ("choice", "fleet", "policy", "out", "trigger")
+"""Parameters that no form has: a deployment holds the files, and what starts a run sets the others."""
+
+
+def without(*names: str) -> Callable[[F], F]:
+    """Decorator of a flow: its signature, and so every form made of it, leaves these parameters out.
+
+    The flow takes them all the same: from a deployment, from a program, from a run that an earlier release created. The server
+    checks a run's parameters against the form and lets those pass that are not in it.
+    """
+
+    def of(flow: F) -> F:
+        made: Any = flow
+        full = inspect.signature(made.fn)
+        made.__signature__ = full.replace(parameters=[p for name, p in full.parameters.items() if name not in names])
+        return flow
+
+    return of
 
 
 def offered(slug: str, fleet: Fleet) -> tuple[str, ...]:
-    """What the form lists for this runbook: its own things first, then nodes, then labels."""
-    labels = sorted({f"{LABEL}{k}={v}" for n in fleet.nodes for k, v in n.labels.items()})
-    others = load_spec(slug).targets(fleet)
-    return tuple(dict.fromkeys((*others, *(n.name for n in fleet.nodes), *labels)))
+    """What the form lists for this runbook: its own things first, then the nodes that it can be about, then labels that only
+    such nodes have."""
+    spec = load_spec(slug)
+    applies = spec.about or spec.nightly or any_node
+    others = spec.nightly_targets(fleet) or spec.targets(fleet)  # those of a nightly are whole: without a part that is typed
+    nodes = {n.name: applies(fleet, n) for n in fleet.nodes}
+    labels: dict[str, bool] = {}
+    for n in fleet.nodes:
+        for label in (f"{LABEL}{k}={v}" for k, v in n.labels.items()):
+            labels[label] = labels.get(label, True) and nodes[n.name]
+    fitting = [name for name, fits in (*nodes.items(), *sorted(labels.items())) if fits]
+    return tuple(dict.fromkeys((*others, *fitting)))
 
 
 class TargetForm:
@@ -43,15 +73,12 @@ class TargetForm:
             return schema
         names = offered(self.slug, fleet)
         if not names or len(names) > MOST_NAMES:
-            return schema
+            return schema | {"minLength": 1}
         listed = {"title": f"Of fleet {fleet.name}", "type": "string", "enum": list(names)}
         typed = {"title": "Typed", "type": "string", "minLength": 1, "description": TYPED}
         return {"anyOf": [listed, typed]}
 
 
-PATH = {"anyOf": [{"title": "A path on the worker", "type": "string"}, {"title": "Default", "type": "null"}]}
-OnWorker = Annotated[str | None, WithJsonSchema(PATH)]
-"""A file or folder where the worker runs; None: as configured there."""
 AtOnce = Annotated[int, Field(ge=1, le=64)]
 """How many at the same time."""
 

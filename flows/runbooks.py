@@ -25,31 +25,28 @@ ROWS: dict[str, tuple[str, str]] = {  # slug -> what the UI says of it, and of i
     ),
     "checkpoint-fallback": (
         "After a crash: finds the checkpoint to resume from, with proof, in memory, on disk and in S3. Repairs what blocks "
-        "the next save. Option: log.",
+        "the next save.",
         "node of the fleet file's `checkpoints`.",
     ),
     "memory-pressure": (
-        "Out of memory on GPU or host: finds who holds it, and what to change in the given configuration. Changes "
-        "nothing. Options: log, batch, gpus, accumulation, checkpointing.",
+        "Out of memory on GPU or host: finds who holds it, and what to change in the given configuration.",
         "node name in the fleet file.",
     ),
     "data-check": (
-        "Training data cannot be read: checks JSONL and token indexes, and names file, line and offset. Changes nothing. "
-        "Options: data, text_key, vocabulary, log.",
+        "Training data cannot be read: checks JSONL and token indexes, and names file, line and offset.",
         "node that holds the data.",
     ),
     "host-limits": (
         "Finds the exhausted limit of a node: open files, threads, shared memory, inotify, locked memory. Also checks its clock"
-        " and its name resolution. Changes nothing. Option: names.",
+        " and its name resolution.",
         "node of the fleet.",
     ),
     "stale-rendezvous": (
-        "Elastic training does not start or restart: deletes dead state, never live state. Options: symptom, "
-        "run.",
+        "Elastic training does not start or restart: deletes dead state, never live state.",
         "name of a rendezvous in the fleet file, or NAME/RUN-ID, or a node that uses one.",
     ),
     "distributed-setup": (
-        "Before a distributed launch: reads all nodes at once and the training configuration. Changes nothing.",
+        "Before a distributed launch: reads all nodes at once and the training configuration.",
         "name of a launch in the fleet file.",
     ),
     "ssh-auth-failure": (

@@ -17,6 +17,11 @@ def any_node(_fleet: Fleet, _node: Node) -> bool:
     return True
 
 
+def no_node(_fleet: Fleet, _node: Node) -> bool:
+    """A runbook that is about no node."""
+    return False
+
+
 def no_others(_fleet: Fleet) -> tuple[str, ...]:
     """A runbook whose targets are the nodes alone."""
     return ()
@@ -39,6 +44,7 @@ class RunbookSpec:
     nightly: Callable[[Fleet, Node], bool] | None = any_node  # None: not part of the nightly sweep
     parts: Callable[[Context], tuple[dict[str, Any], ...]] = one_part
     """Options for each of the things that the target is (a node's containers). One run is about one, a sweep looks at all."""
+    about: Callable[[Fleet, Node], bool] | None = None  # which nodes a form lists; None: as `nightly` says, or all
     reads_on: Callable[[Fleet, Node], bool] | None = None  # where it reads more nodes than its target; None: as `nightly` says
     lookback: str = ""  # limit (seconds) that one run cannot wait for: an earlier reading that old is looked up
     window: str = ""  # limit (seconds): in a sweep what happened since the last one, and at least so long ago, is news

@@ -5,7 +5,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from flows.spec import RunbookSpec, any_node
+from flows.spec import RunbookSpec, any_node, no_node
 from runbooks.core.fleet import Fleet, Node
 from runbooks.core.knowledge import folder_of, runbook_slugs
 from runbooks.core.names import there_are
@@ -56,12 +56,21 @@ def _asks_for_rendezvous(fleet: Fleet, node: Node) -> bool:
     return any(r.asks == node.name for r in fleet.rendezvous)
 
 
+def _uses_rendezvous(fleet: Fleet, node: Node) -> bool:
+    return any(node.name in (r.asks, *r.nodes) for r in fleet.rendezvous)
+
+
 def _leads_a_launch(fleet: Fleet, node: Node) -> bool:
     return any(x.nodes[0] == node.name for x in fleet.launches)
 
 
 def _has_containers(fleet: Fleet, node: Node) -> bool:
     return bool(fleet.containers_on(node.name))
+
+
+def _may_have_containers(fleet: Fleet, node: Node) -> bool:
+    """Where the fleet file names none anywhere, a run asks the node's engine which there are."""
+    return _has_containers(fleet, node) or not fleet.containers
 
 
 def _reaches_ray(fleet: Fleet, node: Node) -> bool:
@@ -101,25 +110,28 @@ def _containers(context: Context) -> tuple[dict[str, Any], ...]:
 
 SPECIAL: dict[str, dict[str, Any]] = {  # RunbookSpec's optional fields, and the order in which the nightly runs them
     "zombie-gpu": {"lookback": "idle_s"},
-    "container-death": {"nightly": _has_containers, "parts": _containers},
+    "container-death": {"nightly": _has_containers, "about": _may_have_containers, "parts": _containers},
     "ray-job": {"nightly": _reaches_ray, "reads_on": _is_of_ray},
     "checkpoint-fallback": {"nightly": _has_checkpoints},
     "memory-pressure": {"window": "kill_old_s"},
-    "data-check": {"nightly": _has_data, "parts": _data_sets},
+    "data-check": {"nightly": _has_data, "about": any_node, "parts": _data_sets},
     "host-limits": {"lookback": "refused_old_s"},
     "stale-rendezvous": {
         "nightly": _asks_for_rendezvous,
+        "about": _uses_rendezvous,
         "reads_on": _meets_others,
         "targets": lambda fleet: tuple(r.name for r in fleet.rendezvous),
     },
     "distributed-setup": {
         "nightly": _leads_a_launch,
+        "about": _is_launched_on,
         "reads_on": _is_launched_on,
         "targets": lambda fleet: tuple(x.name for x in fleet.launches),
     },
     "ssh-auth-failure": {"nightly": None},
     "stuck-spawning": {
         "nightly": None,
+        "about": no_node,
         "targets": lambda fleet: ("workers", "worker") if fleet.orchestrator else (),
         "nightly_targets": lambda fleet: ("workers",) if fleet.orchestrator else (),
     },

@@ -7,22 +7,24 @@ from prefect.client.schemas.objects import State
 
 from flows.engine.ends import clean_end
 from flows.engine.entry import RunRequest, run_by_name
-from flows.form import OnWorker, Options, options_type, target_type
+from flows.form import NOT_TYPED, Options, options_type, target_type, without
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.policy import Mode
 
 ARGS = """
 
     Args:
-        target: {target}
+        target: {about} {changes} Target: {target}
         mode: “diagnose” reads and reports, and changes nothing. “approve” shows a person the whole plan and asks before any change. “auto” acts alone only if the policy file names the action; otherwise it asks.
         options: {options}
         choice: {choice}
         fleet: fleet file. Default: the worker's (GPU_RUNBOOKS_FLEET), otherwise only this machine.
         policy: policy file. Default: the worker's (GPU_RUNBOOKS_POLICY), otherwise no action is automatic.
         out: folder for the reports. Default: the folder in the fleet file.
-        trigger: what started this run, for the report.
+        trigger: what started this run, for the report. Default: what the server knows of it.
 """  # noqa: E501 - the UI shows each line as one paragraph, and its second version no Markdown in it
+CHANGES = "In the modes approve and auto it may: {}."
+NO_CHANGES = "Changes nothing."
 NO_OPTIONS = "this runbook has none."
 NO_PLANS = "this runbook offers no plan; leave it empty."
 A_PLAN = 'name of the plan to prefer, for example "{}".'
@@ -39,17 +41,20 @@ def standard_flow(slug: str, about: str, target: str) -> Flow[..., State[Any]]:
         mode: Mode = Mode.DIAGNOSE,
         options: Options = empty,
         choice: str = "",
-        fleet: OnWorker = None,
-        policy: OnWorker = None,
-        out: OnWorker = None,
-        trigger: str = "by hand",
+        fleet: str | None = None,
+        policy: str | None = None,
+        out: str | None = None,
+        trigger: str = "",
     ) -> State[Any]:
         return run_by_name(slug, RunRequest(target, mode, fleet, policy, choice, out, trigger, options.given()))
 
     runbook.__annotations__ |= {"target": target_type(slug), "options": kind}
     runbook.__name__ = runbook.__qualname__ = slug.replace("-", "_")
     words = SOME_OPTIONS if kind.model_fields else NO_OPTIONS
-    plan = load_runbook(slug).plan
-    choice = A_PLAN.format(plan) if plan else NO_PLANS
-    runbook.__doc__ = about + ARGS.format(target=target.replace("`", ""), options=words, choice=choice)
-    return Flow(fn=clean_end(runbook), name=slug, flow_run_name=f"{slug} {{target}}", persist_result=False, retries=0)
+    book = load_runbook(slug)
+    changes = CHANGES.format(", ".join(book.actions)) if book.actions else NO_CHANGES
+    choice = A_PLAN.format(book.plan) if book.plan else NO_PLANS
+    about, target = about.replace("`", ""), target.replace("`", "")
+    runbook.__doc__ = about + ARGS.format(about=about, changes=changes, target=target, options=words, choice=choice)
+    flow = Flow(fn=clean_end(runbook), name=slug, flow_run_name=f"{slug} {{target}}", persist_result=False, retries=0)
+    return without(*NOT_TYPED, *(() if kind.model_fields else ("options",)))(flow)

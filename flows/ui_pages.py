@@ -20,7 +20,7 @@ from prefect.settings import PREFECT_API_URL
 
 from flows.store import ask
 
-START = "gpu-runbooks"  # key of the page to begin with: what is wrong now, what waits, how to run something
+START = "gpu-runbooks"  # key of the page to begin with: what waits, what is wrong now, how to run something
 KEPT_S = 60.0  # the server may be replaced by a newer one while this process stays
 ANSWER_S = 2.0
 UNSAID = "/v2"  # where a server says nothing: a proxy lets only the API through

@@ -10,12 +10,15 @@ from contextvars import ContextVar, copy_context
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from tasks.task_run import End
 
 P = ParamSpec("P")
 T = TypeVar("T")
 LOOK: ContextVar[str] = ContextVar("look of a run", default="")
 """Which look of a run a reading belongs to: a tag of its task run."""
+IN_DETAIL: ContextVar["UUID | None"] = ContextVar("task run whose readings are task runs as well", default=None)
 LISTENERS: list[Callable[[str], None]] = []
 """Called with the name of each reading, decision and step as it begins, in the thread that does it."""
 
@@ -24,8 +27,9 @@ def diagnostic(name: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Decorator of a function that reads and changes nothing. `name`: what a person calls the reading, with the call's arguments
     filled in, as in "kernel log · {context.target}".
 
-    Its call is a task run where it is made by a flow itself. Inside another task (a node of the nightly, another reading) and
-    outside a flow run it is called as it is, and Prefect is not imported. It returns and raises the same in each case."""
+    Its call is a task run where it is made by a flow itself, and by a task `in_detail`. Inside another task (a node of the nightly,
+    another reading) and outside a flow run it is called as it is, and Prefect is not imported. It returns and raises the same in
+    each case."""
 
     def of(fn: Callable[P, T]) -> Callable[P, T]:
         signature = inspect.signature(fn)
@@ -71,8 +75,23 @@ def looking(look: str) -> Iterator[None]:
         LOOK.reset(before)
 
 
+@contextmanager
+def in_detail(look: str, wanted: bool = True) -> Iterator[None]:
+    """Meanwhile each reading of the current task is a task run of its own, with that tag, if that is wanted."""
+    from prefect.context import TaskRunContext
+
+    here = TaskRunContext.get() if wanted else None
+    before = IN_DETAIL.set(here.task_run.id if here else None)
+    try:
+        with looking(look):
+            yield
+    finally:
+        IN_DETAIL.reset(before)
+
+
 def _called_by_a_flow() -> bool:
-    """True in the code of a flow run, not of a task: an action's flow stands in a task of its runbook's run."""
+    """True in the code of a flow run, not of a task: an action's flow stands in a task of its runbook's run. True as well in a
+    task whose readings are shown."""
     if "prefect.context" not in sys.modules:
         return False
     from prefect.context import FlowRunContext, TaskRunContext
@@ -80,7 +99,7 @@ def _called_by_a_flow() -> bool:
     flow, task = FlowRunContext.get(), TaskRunContext.get()
     if flow is None or flow.flow_run is None:
         return False
-    return task is None or task.task_run.flow_run_id != flow.flow_run.id
+    return task is None or task.task_run.flow_run_id != flow.flow_run.id or task.task_run.id == IN_DETAIL.get()
 
 
 class ReaderPool(ThreadPoolExecutor):

@@ -58,6 +58,7 @@ def _files(parser: argparse.ArgumentParser) -> None:
 def _add_runs(commands: Commands) -> None:
     nightly = _add(commands, "nightly", "diagnose the whole fleet and write one report")
     _files(nightly)
+    nightly.add_argument("--detail", action="store_true", help="show each reading in the Prefect UI, not only each node")
     run = _add(commands, "run", "run one runbook on one target")
     run.add_argument("runbook", metavar="RUNBOOK", help="the runbook; `run --help RUNBOOK` shows its target, options and possible changes")
     run.add_argument("target", metavar="TARGET", help="a node of the fleet file, or user@host[:port] (diagnose only)")

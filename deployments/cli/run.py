@@ -192,7 +192,7 @@ def cmd_nightly(ns: argparse.Namespace) -> int:
     from flows.launch import create_pending, run_here
 
     _show_progress(ns.json)
-    run = create_pending("nightly", _parameters(ns))
+    run = create_pending("nightly", _parameters(ns) | ({"detail": True} if ns.detail else {}))
     with report_named(str(run.id), ns.fleet, ns.out):
         run_here(load("flows.sweep.nightly.nightly"), run)
     from flows import store

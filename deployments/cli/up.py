@@ -83,7 +83,7 @@ def cmd_up(ns: argparse.Namespace) -> int:
         says = {"ui": ui, "start": start, "api": state.api, "state": str(state_dir())} | ({"gateway": gateway} if gateway else {})
         print(json.dumps(says))
     else:
-        print(f"start:  {start}  (what is wrong now, what waits, how to run something)")
+        print(f"start:  {start}  (what waits, what is wrong now, how to run something)")
         print("\n".join([*login_lines(ui, typed=sys.stdout.isatty()), f"logs:   {state_dir() / 'logs'}"]))
         if gateway:
             print(f"alerts: {gateway}/alerts/…  (bearer token in {token_file()})")

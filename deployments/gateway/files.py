@@ -11,6 +11,7 @@ from flows.specs import SLUGS, load_spec
 from runbooks.alerts.mapping import AlertsFile
 from runbooks.core.config import ConfigError, Fault, parse_yaml
 from runbooks.core.fleet import Fleet
+from runbooks.core.knowledge import load_runbook
 from runbooks.core.names import there_are
 from runbooks.core.policy import Mode, Policy
 
@@ -33,16 +34,20 @@ class Files:
 
 
 def load_alerts(path: str) -> AlertsFile:
-    """The alerts file, with every runbook's name checked. Raises ConfigError."""
+    """The alerts file, with the names of every runbook and its options checked. Raises ConfigError."""
     return parse_yaml(read_text(path), AlertsFile, path, _faults)
 
 
 def _faults(found: AlertsFile) -> Iterator[Fault]:
-    """Runbooks that do not exist, and names of rules that are given twice."""
+    """Runbooks that do not exist, options that a runbook does not have, and names of rules that are given twice."""
     names = [r.name for r in found.rules]
     for i, r in enumerate(found.rules):
         if r.runbook not in SLUGS:
             yield ("rules", i, "runbook"), f"rule {r.name}: no runbook {r.runbook!r}; {there_are(r.runbook, SLUGS)}"
+        elif r.options:
+            known = load_runbook(r.runbook).options
+            for option in (o for o in r.options if o not in known):
+                yield ("rules", i, "options", option), f"rule {r.name}: {r.runbook} has no such option; {there_are(option, known)}"
         if r.name in names[:i]:
             yield ("rules", i, "name"), f"name given twice: {r.name}; give each row a name of its own"
 

@@ -1,9 +1,10 @@
 """From the plain parameters of a flow to a run of the engine."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from prefect.client.schemas.objects import State
+from prefect.context import FlowRunContext
 
 from flows import store
 from flows.config import fleet_file, load_fleet, load_policy, with_target
@@ -19,12 +20,15 @@ from flows.engine.stopping import own_end
 from flows.fan_out import fan_out
 from flows.spec import about_one
 from flows.specs import load_spec
+from flows.store import LONGEST_NAME
+from runbooks.core.clean import one_line
 from runbooks.core.config import ConfigError
 from runbooks.core.fleet import Fleet, Reports
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.names import LABEL
 from runbooks.core.policy import Mode, Policy
 from tasks.context import utc_now
+from tasks.installation import installation_redactor
 from tasks.report_store import history, reports_root
 from tasks.transport.open import HostPool
 
@@ -46,6 +50,7 @@ class RunRequest:
 def run_by_name(slug: str, request: RunRequest) -> State[Any]:
     """Runs the runbook `slug` inside the current flow run. Bad configuration ends in a report as well."""
     outlive_the_pipe()
+    request = replace(request, trigger=request.trigger or started_by())
     run_id = current_run_id()
     own_run(run_id, {"runbook": slug, "target": request.target})
     try:
@@ -58,6 +63,15 @@ def run_by_name(slug: str, request: RunRequest) -> State[Any]:
     except Exception as e:
         failure = failed_without_report(run_id, e)
     raise failure
+
+
+def started_by() -> str:
+    """What started a run of which nobody said it: the server knows its schedules and automations, else a person did."""
+    context = FlowRunContext.get()
+    by = context.flow_run.created_by if context and context.flow_run else None
+    if by is None or by.type not in ("SCHEDULE", "AUTOMATION"):
+        return "by hand"
+    return one_line(installation_redactor().text(f"{by.type.lower()} {by.display_value}"), LONGEST_NAME)
 
 
 def _run(slug: str, request: RunRequest, run_id: str) -> State[Any]:

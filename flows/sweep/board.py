@@ -41,6 +41,7 @@ MOST_RUNS = 200  # newest runs that are looked through; older verdicts come from
 FLEETS = "fleet-"  # how the keys of the fleets' pages begin
 SWEEPS = ("nightly", "sweep")
 KEPT = "nodes-of-"  # how the keys begin under which a page's nodes are kept, and when it has to be written anew
+COSTS = "costs"  # label of a run: what waiting costs
 REHEARSED = "rehearsal-over"  # tag of runs about a machine that the lab made and took away
 
 
@@ -95,7 +96,7 @@ def _of_all(board: Board, runs: list[FlowRun]) -> Board:
     runs = [r for r in runs if r.labels.get("fleet")]
     found = [v.model_copy(update={"target": _in_fleet(r)}) for r in runs if (v := _verdict(r))]
     asked = tuple(_waiting(r).model_copy(update={"target": _in_fleet(r)}) for r in runs if _waits(r))
-    return board.model_copy(update={"verdicts": _linked(found), "waiting": asked})
+    return board.model_copy(update={"nodes": (), "verdicts": _linked(found), "waiting": asked})
 
 
 def _in_fleet(run: FlowRun) -> str:
@@ -189,19 +190,22 @@ def _verdict(run: FlowRun) -> Verdict | None:
         return None
     at = run.end_time or (run.state.timestamp if run.state else None) or server_now()
     link = slug("report", runbook, target)
-    text = str(run.labels.get("headline", ""))
-    return Verdict(target=target, runbook=runbook, outcome=outcome, headline=text, at=at, link=link, run=str(run.id))
+    text, costs = (str(run.labels.get(name, "")) for name in ("headline", COSTS))
+    return Verdict(target=target, runbook=runbook, outcome=outcome, headline=text, at=at, link=link, run=str(run.id), costs=costs)
 
 
 def keep_verdicts(report: NightlyReport, counts_for: timedelta) -> None:
-    """Stores what a sweep said of each node, for the page, and until when that counts. Replaces what the sweep before it said."""
-    rows = [
+    """Stores what a sweep said of each node, for the page, and until when that counts. Replaces what the sweep before it said, but
+    for since when a fault is there."""
+    said = [
         Verdict(
             target=r.node, runbook=r.runbook, outcome=r.outcome, headline=r.headline[:300], at=report.ended_at,
-            until=report.ended_at + counts_for,
-        ).model_dump(mode="json", exclude={"link", "stale"})
+            until=report.ended_at + counts_for, costs=r.costs,
+        )
         for r in report.results
     ]
+    now = (v for v in newest([*_swept(report.kind, report.fleet), *said]) if v.at == report.ended_at)
+    rows = [v.model_dump(mode="json", exclude={"link", "stale"}) for v in now]
     about = markdown("what the last {} said of each node of {}", report.kind, report.fleet)
     artifacts.put_table(_verdicts_key(report.kind, report.fleet), rows, about)
 

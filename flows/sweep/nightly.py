@@ -20,7 +20,7 @@ from flows.engine.ownership import heartbeat, own_run
 from flows.engine.progress import Timeline, run_timeline
 from flows.engine.run import current_run_id
 from flows.engine.stopping import own_end, state_on_server
-from flows.form import AtOnce, OnWorker
+from flows.form import NOT_TYPED, AtOnce, without
 from flows.notify.delivery import deliver
 from flows.notify.outbox import label_and_mark_pending
 from flows.patience import last_words
@@ -29,31 +29,37 @@ from flows.sweep.board import counts_for, keep_verdicts, publish_board, sweep_ke
 from flows.sweep.overlap import why_skip
 from flows.sweep.report_folder import report_folder_of
 from flows.sweep.shards import check_fleet
-from flows.sweep.sweeping import NIGHTLY, Sweep, check_targets
+from flows.sweep.side_by_side import check_targets
+from flows.sweep.sweeping import NIGHTLY, Sweep
 from flows.ui_pages import report_links
 from runbooks.core.clean import one_line
 from runbooks.core.fleet import Fleet
 from runbooks.core.fleet_names import names_of
-from runbooks.core.nightly import LOOK_BACK, Cost, NightlyReport, compare
+from runbooks.core.night_chart import night_chart
+from runbooks.core.nightly import LOOK_BACK, Cost, NightlyReport, compare, nights_after
 from runbooks.core.nightly_table import nightly_table
+from runbooks.core.nights import Nights
 from runbooks.core.render_nightly import nightly_headline, render_nightly
-from runbooks.core.show import md, shortened
+from runbooks.core.show import Markdown, joined, markdown, md, picture, shortened
 from runbooks.notify.nightly import message_of_nightly
 from tasks.context import utc_now
 from tasks.report_store import history, save_nightly
 from tasks.systems.answers import begin_here
 
 AT_ONCE = 8
+LONGEST = 300_000  # characters of a page, without its picture
 
 
+@without(*NOT_TYPED)
 @flow(name="nightly", flow_run_name="nightly", persist_result=False, retries=0)
 @clean_end
 def nightly(
-    fleet: OnWorker = None,
-    policy: OnWorker = None,
-    out: OnWorker = None,
+    fleet: str | None = None,
+    policy: str | None = None,
+    out: str | None = None,
     at_once: AtOnce = AT_ONCE,
     shards: AtOnce = 1,
+    detail: bool = False,
 ) -> State[Any]:
     """Diagnoses the whole fleet and writes one report. Changes nothing.
 
@@ -61,26 +67,28 @@ def nightly(
         fleet: fleet file. Default: the one of the worker (GPU_RUNBOOKS_FLEET), else this machine alone.
         policy: not used: the nightly never acts. It is here so that every deployment takes the same files.
         out: folder for the reports. Default: as the fleet file says.
-        at_once: nodes that one process reads at the same time, 1 to 64.
+        at_once: Every runbook that can apply, on every node; changes nothing. One process reads so many nodes at once, 1 to 64.
         shards: processes that share the nodes, 1 to 64. Each beyond the first is a run of its own that any worker takes.
+        detail: shows each reading as a task run, about 15 a node. Without it each node is one.
     """
     run_id = current_run_id()
     try:
-        return own_end(run_id, sweep_fleet(load_fleet(fleet), SLUGS, out, at_once, "nightly", shards, fleet))
+        return own_end(run_id, sweep_fleet(load_fleet(fleet), SLUGS, out, at_once, "nightly", shards, fleet, detail))
     except Exception as e:
         failure = failed_without_report(run_id, e)
     raise failure
 
 
+@without(*NOT_TYPED)
 @flow(name="sweep", flow_run_name="zombie sweep", persist_result=False, retries=0)
 @clean_end
-def sweep(fleet: OnWorker = None, out: OnWorker = None, at_once: AtOnce = AT_ONCE) -> State[Any]:
+def sweep(fleet: str | None = None, out: str | None = None, at_once: AtOnce = AT_ONCE) -> State[Any]:
     """Standing zombie detection: the nightly's zombie-GPU check, meant for every five minutes. Changes nothing.
 
     Args:
         fleet: fleet file. Default: the one of the worker (GPU_RUNBOOKS_FLEET), else this machine alone.
         out: folder for the reports. Default: as the fleet file says.
-        at_once: nodes that are read at the same time, 1 to 64.
+        at_once: Zombie detection on every node; changes nothing. So many nodes are read at once, 1 to 64.
     """
     return own_end(current_run_id(), sweep_fleet(load_fleet(fleet), ("zombie-gpu",), out, at_once, "sweep"))
 
@@ -93,6 +101,7 @@ def sweep_fleet(
     trigger: str,
     shards: int = 1,
     fleet_file: str | None = None,
+    detail: bool = False,
 ) -> State[Any]:
     """The sweep itself, inside a flow run."""
     run_id, began, cpu, at = current_run_id(), time.monotonic(), os.times(), utc_now()
@@ -101,7 +110,8 @@ def sweep_fleet(
         return Completed(name="Skipped", message=skip)
     timeline = run_timeline()
     own_run(run_id, {"fleet": fleet.name, "runbook": trigger, "target": fleet.name})
-    whole = Sweep(fleet=fleet, slugs=slugs, folder=report_folder_of(fleet, out), run_id=run_id, trigger=trigger)
+    folder = report_folder_of(fleet, out)
+    whole = Sweep(fleet=fleet, slugs=slugs, folder=folder, run_id=run_id, trigger=trigger, detail=detail)
     with heartbeat(run_id), whole.shared.ended_with_us():
         timeline.reached("started", f"{trigger} over {len(fleet.nodes)} node(s)")
         here = begin_here(fleet, named_only=trigger != NIGHTLY)
@@ -117,6 +127,7 @@ def sweep_fleet(
             readings=sum(len(a.results) for a in answers),
         )
         results = tuple(r for a in answers for r in a.results)
+        earlier, names = _earlier_nights(whole), tuple(n.name for n in fleet.nodes)
         report = NightlyReport(
             id=run_id,
             kind=trigger,
@@ -126,11 +137,12 @@ def sweep_fleet(
             started_at=at,
             ended_at=utc_now(),
             results=results,
-            nodes=tuple(n.name for n in fleet.nodes),
+            nodes=names,
             not_read=tuple(u for a in answers for u in a.unread),
             looks=tuple(a.look for a in answers if a.look),
             systems=systems,
-            troubles=compare(_earlier_nights(whole), results, at),
+            troubles=compare(earlier, results, at),
+            nights=nights_after(earlier, results, names, at) if trigger == NIGHTLY else None,
             cost=cost,
             links=report_links(run_id),
         )
@@ -149,14 +161,14 @@ def _earlier_nights(sweep: Sweep) -> list[NightlyReport]:
 
 def _publish(report: NightlyReport, sweep: Sweep, run_id: str, timeline: Timeline) -> State[Any]:
     last_words()
-    markdown, headline = render_nightly(report), one_line(nightly_headline(report))
-    saved = save_nightly(report, markdown, sweep.folder, keep=sweep.fleet.reports.keep)
+    text, headline = render_nightly(report), one_line(nightly_headline(report))
+    saved = save_nightly(report, text, sweep.folder, keep=sweep.fleet.reports.keep)
     for problem in saved.problems:
         timeline.reached("problem", problem)
     state_on_server(run_id)
     page = sweep_key(report.kind, report.fleet)
     with suppress(Exception):  # the files are there already
-        store.save_markdown(page, shortened(markdown, 400_000), md(headline, 250))
+        store.save_markdown(page, joined("\n\n", [shortened(text, LONGEST), *_chart(report)]), md(headline, 250))
     labels = {
         "outcome": report.outcome.value,
         "headline": headline[:300],
@@ -172,3 +184,9 @@ def _publish(report: NightlyReport, sweep: Sweep, run_id: str, timeline: Timelin
     for problem in deliver(run_id):
         timeline.reached("told", f"notification not sent yet: {problem}")
     return end_state(report.outcome, headline)
+
+
+def _chart(report: NightlyReport) -> list[Markdown]:
+    """For the page in the UI only: the report's file is read in terminals, too."""
+    svg = night_chart(report.nights or Nights())
+    return [markdown("## The last nights"), picture("what each node was on the last nights", svg)] if svg else []

@@ -16,7 +16,8 @@ from flows import store
 from flows.engine.progress import Timeline
 from flows.engine.states import cancel
 from flows.engine.stopping import why_stop
-from flows.sweep.sweeping import NodeAnswer, Sweep, check_nodes
+from flows.sweep.side_by_side import check_nodes
+from flows.sweep.sweeping import NodeAnswer, Sweep
 from runbooks.core.fleet import Node
 from runbooks.core.nightly import Result, SystemCheck
 from runbooks.core.node_basics import NodeBasics
@@ -35,7 +36,8 @@ def parts_of(nodes: tuple[Node, ...], shards: int) -> list[tuple[Node, ...]]:
 def check_fleet(sweep: Sweep, at_once: int, shards: int, files: dict[str, Any], timeline: Timeline) -> list[NodeAnswer]:
     """Every node of the fleet, in its order."""
     mine, *others = parts_of(sweep.fleet.nodes, shards)
-    started = [(part, _start(sweep, k, part, files | {"at_once": at_once})) for k, part in enumerate(others, 1)]
+    given = files | {"at_once": at_once} | ({"detail": True} if sweep.detail else {})  # a worker of the release before does not know it
+    started = [(part, _start(sweep, k, part, given)) for k, part in enumerate(others, 1)]
     found = dict(zip((n.name for n in mine), check_nodes(sweep, mine, at_once, timeline), strict=True))
     for part, run in started:
         answers = _gathered(run, len(part))

@@ -1,18 +1,15 @@
 """Reads and judges nodes for a sweep: every runbook that can apply, over one connection per node. Changes nothing."""
 
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from flows.engine.ends import RunFailed, clean_end, failure_of, fault_in, in_words
 from flows.engine.observe import context_of, failed_observation, observe, report_of
-from flows.engine.progress import Timeline
-from flows.engine.stopping import why_stop
 from flows.node_tools import tools_on
 from flows.spec import RunbookSpec
 from flows.specs import load_spec
@@ -25,6 +22,7 @@ from runbooks.core.node_basics import NodeBasics
 from runbooks.core.outcome import Outcome
 from runbooks.core.report import Report
 from tasks.context import Context, utc_now
+from tasks.diagnostic import in_detail
 from tasks.remote.node_basics import read_basics
 from tasks.report_store import save
 from tasks.shared import Shared
@@ -33,7 +31,6 @@ from tasks.systems.from_node import begin_node
 from tasks.systems.trying import Later
 from tasks.transport.open import HostPool
 
-MOST_AT_ONCE = 64
 NIGHTLY = "nightly"
 BROKEN_OFF = "the sweep was broken off"
 LOG_IN, NOT_ENTERED = "ssh-auth-failure", "not-entered"
@@ -57,6 +54,7 @@ class Sweep:
     folder: Path
     run_id: str
     trigger: str
+    detail: bool = False  # each reading is a task run; else each node is one
     shared: Shared = field(default_factory=Shared)  # within this process: a part of the sweep in another reads by itself
 
     def go_on(self) -> None:
@@ -74,7 +72,8 @@ def check_node(sweep: Sweep, node: Node) -> NodeAnswer:
     """
     names = [name for name in sweep.slugs if _applies(sweep, node, name)]
     try:
-        return _answer(sweep, node, names)
+        with in_detail(node.name, sweep.detail):
+            return _answer(sweep, node, names)
     except Exception as e:  # the others are looked at all the same
         failure = RunFailed(BROKEN_OFF) if sweep.shared.broken_off else failure_of(e)
     results = [_failed(node.name, name, failure) for name in names]
@@ -116,7 +115,7 @@ def _shut(found: Result, why: str) -> Result:
 @clean_end
 def check_target(sweep: Sweep, target: str, name: str) -> NodeAnswer:
     """One runbook on something that is no node (all late workers of the orchestrator). Never raises."""
-    with sweep.shared.hosts() as hosts:
+    with in_detail(target, sweep.detail), sweep.shared.hosts() as hosts:
         return _checked(sweep, target, [name], hosts)
 
 
@@ -171,6 +170,7 @@ def _one(sweep: Sweep, spec: RunbookSpec, context: Context, pool: HostPool) -> R
         causes=tuple(dict.fromkeys(c.slug for c in d.wrong)),
         do_now=d.do_now,
         unknowns=d.unknowns,
+        costs=d.costs,
         report=str(saved.markdown or ""),
         seconds=time.monotonic() - began,
     )
@@ -202,44 +202,3 @@ def _diagnose(sweep: Sweep, spec: RunbookSpec, context: Context, pool: HostPool)
         links=report_links(sweep.run_id),
         guards=("diagnose mode: nothing was changed",) if diagnosis.plans else (),
     )
-
-
-def check_nodes(sweep: Sweep, nodes: Iterable[Node], at_once: int, timeline: Timeline) -> list[NodeAnswer]:
-    """Every one of `nodes`, at most `at_once` at a time, as tasks named after them. Answers in the order of `nodes`.
-
-    Once the sweep is cancelled no further node is begun; the report names those that were not looked at.
-    """
-    chosen = list(nodes)
-    futures: list[Any] = []
-    limit = max(1, min(at_once, MOST_AT_ONCE))
-    running: list[Any] = []
-    stop = ""
-    for node in chosen:
-        if len(running) >= limit:
-            running.pop(0).wait()
-            stop = stop or why_stop(sweep.run_id)
-        if stop:
-            futures.append(None)
-            continue
-        future = check_node.with_options(task_run_name=f"check {node.name}").submit(sweep, node)
-        futures.append(future)
-        running.append(future)
-    answers = []
-    for node, future in zip(chosen, futures, strict=True):
-        answer = future.result() if future else NodeAnswer([], [f"{node.name}: not looked at: {stop}"])
-        worst = "; ".join(f"{r.runbook}: {r.headline}" for r in answer.results) or "no runbook applies"
-        timeline.reached("gathered", f"{node.name}: {worst}")
-        answers.append(answer)
-    return answers
-
-
-def check_targets(sweep: Sweep, timeline: Timeline) -> list[NodeAnswer]:
-    """What a sweep looks at besides nodes, one task each; runbooks name them (RunbookSpec.nightly_targets)."""
-    chosen = [(t, name) for name in sweep.slugs for t in load_spec(name).nightly_targets(sweep.fleet)]
-    futures = [check_target.with_options(task_run_name=f"check {t}").submit(sweep, t, name) for t, name in chosen]
-    answers = []
-    for (target, _), future in zip(chosen, futures, strict=True):
-        answer = future.result()
-        timeline.reached("gathered", f"{target}: {'; '.join(f'{r.runbook}: {r.headline}' for r in answer.results)}")
-        answers.append(answer)
-    return answers

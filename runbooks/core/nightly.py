@@ -5,6 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from runbooks.core.base import Frozen, Line
+from runbooks.core.nights import Nights
 from runbooks.core.node_basics import NodeBasics
 from runbooks.core.outcome import Outcome
 
@@ -22,6 +23,7 @@ class Result(Frozen):
     causes: tuple[str, ...] = ()  # slugs of the causes that are a fault; innocent ones and ruled-out ones are not
     do_now: tuple[str, ...] = ()
     unknowns: tuple[str, ...] = ()
+    costs: str = ""  # what waiting costs
     report: str = ""  # path of the run's own report
     seconds: float = 0.0
     shut: bool = False  # the node could not be entered: this is the look at its log-in, no other runbook was asked
@@ -70,7 +72,7 @@ class Change(StrEnum):
     """A fault against the nights before."""
 
     NEW = "new"
-    PERSISTING = "persisting"
+    PERSISTING = "persisting"  # read tonight, and still there
     FLAPPING = "flapping"  # gone and come back within the look-back
     GONE = "gone"
     NOT_SEEN = "not-seen"  # it was there; tonight it could not be read: not gone
@@ -107,6 +109,7 @@ class NightlyReport(Frozen):
     not_read: tuple[str, ...] = ()  # "node-b: unreachable: connection refused"
     systems: tuple[SystemCheck, ...] = ()
     troubles: tuple[Trouble, ...] = ()
+    nights: Nights | None = None  # this one and those before it; None: of a release before
     cost: Cost
     links: dict[str, str] = {}
 
@@ -121,6 +124,22 @@ class NightlyReport(Frozen):
             return Outcome.CANNOT_TELL
         healthy = Outcome.HEALTHY in found or Outcome.FIXED in found
         return Outcome.HEALTHY if healthy or not found else Outcome.NOT_APPLICABLE
+
+
+def nights_after(previous: Iterable[NightlyReport], results: Sequence[Result], nodes: Sequence[str], started_at: datetime) -> Nights:
+    """The last nights with tonight's results. `previous` in any order: the newest hands on what it has, older ones are counted."""
+    nights = Nights()
+    for night in sorted(previous, key=lambda n: n.started_at):
+        nights = night.nights or nights.and_then(night.started_at, _ended(night.results, night.nodes))
+    return nights.and_then(started_at, _ended(results, nodes))
+
+
+def _ended(results: Sequence[Result], nodes: Sequence[str]) -> dict[str, list[Outcome]]:
+    found: dict[str, list[Outcome]] = {n: [] for n in nodes}
+    for r in results:
+        if r.node in found:
+            found[r.node].append(r.outcome)
+    return found
 
 
 Key = tuple[str, str, str]  # node, runbook, cause
@@ -166,10 +185,11 @@ def _trouble(key: Key, looks: Sequence[tuple[datetime, Sequence[Result]]]) -> Tr
 
 
 def _present(key: Key, results: Sequence[Result]) -> bool | None:
-    """Was that fault there? None: that look could not tell (not run, not read)."""
+    """Was that fault there? None: that look could not tell (not run, not read). What a look without an answer calls possible was
+    not seen in it."""
     node, runbook, cause = key
     asked = [r for r in results if r.node == node and r.runbook == runbook]
-    if any(cause in r.causes and r.outcome is not Outcome.FIXED for r in asked):
+    if any(cause in r.causes and r.answered and r.outcome is not Outcome.FIXED for r in asked):
         return True
     return False if asked and all(r.answered for r in asked) else None
 

@@ -6,6 +6,7 @@ it, and passes its own escaper unchanged; a bare `str` is always escaped. So for
 it is shown as it was read, makes no link, image, heading or tag, hides nothing and cannot leave its place.
 """
 
+import base64
 import html as _html
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -138,6 +139,12 @@ def link(text: Any, url: str) -> Markdown:
         raise ValueError("not a link of ours")
     shown = md(text).replace("]", r"\]")
     return Markdown(f"[{shown}]({url})")
+
+
+def picture(says: Any, svg: Html) -> Markdown:
+    """An SVG made here as an image that holds it: a browser runs nothing that is in an image, and loads nothing for it."""
+    shown = md(says).replace("]", r"\]")
+    return Markdown(f"![{shown}](data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()})")
 
 
 def own_url(url: str) -> Markdown:

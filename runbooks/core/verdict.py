@@ -78,6 +78,11 @@ class Diagnosis(Frozen):
     covers: str = ""  # of a healthy one: what was read, and what is not there to be read
 
     @property
+    def costs(self) -> str:
+        """What waiting costs, on one line."""
+        return "; ".join(self.waiting_costs)[:300]
+
+    @property
     def wrong(self) -> tuple[Cause, ...]:
         """Causes that are a fault (not innocent, not ruled out)."""
         return tuple(c for c in self.causes if not c.innocent and c.certainty is not Certainty.RULED_OUT)

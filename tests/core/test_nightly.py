@@ -9,7 +9,8 @@ from runbooks.core.render_nightly import nightly_headline
 from tests.core.nights import BEFORE, TONIGHT, night, result
 
 CASES: dict[str, tuple[str, Change | None, int]] = {
-    # a letter a night, tonight last: x there, . not there, ? not read, - not run; then the change, nights of the spell
+    # a letter a night, tonight last: x there, . not there, ? not read, ! not read and called possible, - not run;
+    # then the change, nights of the spell
     "first night": ("x", Change.FIRST, 1),
     "new": ("..x", Change.NEW, 1),
     "second night": (".xx", Change.PERSISTING, 2),
@@ -21,6 +22,10 @@ CASES: dict[str, tuple[str, Change | None, int]] = {
     "flaps, now away": ("x.x.", Change.FLAPPING, 1),
     "not read tonight": (".x?", Change.NOT_SEEN, 1),
     "not run tonight": (".x-", Change.NOT_SEEN, 1),
+    "only possible tonight": ("xx!", Change.NOT_SEEN, 2),
+    "only possible in between": ("x!x", Change.PERSISTING, 2),
+    "only possible before": (".!x", Change.NEW, 1),
+    "never more than possible": ("!!", None, 0),
     "blind in between": ("x?x", Change.PERSISTING, 2),
     "blind before": (".?x", Change.NEW, 1),
     "only blind before": ("?x", Change.NEW, 1),
@@ -30,7 +35,8 @@ CASES: dict[str, tuple[str, Change | None, int]] = {
 
 
 def look(mark: str) -> tuple[R, ...]:
-    made = {"x": result("a", "orphan"), ".": result("a"), "?": result("a", outcome=Outcome.CANNOT_TELL)}
+    made = {"x": result("a", "orphan"), ".": result("a"), "?": result("a", outcome=Outcome.CANNOT_TELL),
+            "!": result("a", "orphan", outcome=Outcome.CANNOT_TELL)}  # fmt: skip
     return (made[mark],) if mark in made else ()
 
 

@@ -22,7 +22,7 @@ from tasks.this_machine import start_ticks
 from tests.support.cli import ANY, CLI, Cli
 from tests.support.ui import LANDS_MS, landed, lands, launched
 
-BEGIN = ("What is wrong now", "What waits for a person", "How to run something")  # the page to begin with, in this order
+BEGIN = ("What waits for a person", "What is wrong now", "How to run something")  # the page to begin with, in this order
 OF_THIS_MACHINE = ("host-limits", "memory-pressure")  # what the machine under the tests itself lacks
 
 

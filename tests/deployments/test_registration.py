@@ -1,11 +1,13 @@
 """Deployments: one source for prefect.yaml and for `up`, the forms they make, labels as targets, and no duplicates."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from prefect.utilities.callables import parameter_schema
+from prefect.utilities.schema_tools import validate
 
 from deployments.catalog import programs
 from deployments.cli.run_options import check_options
@@ -61,23 +63,71 @@ def test_no_flow_is_made_of_a_name_that_is_no_runbook() -> None:
         load("flows.runbooks.no_such")
 
 
+LABELS = ("label:gpu=h100", "label:zone=eu-1")  # node-a alone has them
+EVERY_NODE = ("local", "node-a", "node-b", "node-c", *LABELS)
+APPLIES_TO = dict.fromkeys(SLUGS, EVERY_NODE) | {
+    "container-death": ("node-a", *LABELS),
+    "ray-job": ("node-a", *LABELS),
+    "stale-rendezvous": ("main", "other", "node-a", "node-b", *LABELS),
+    "distributed-setup": ("big-train", "node-a", "node-b", *LABELS),
+    "stuck-spawning": ("workers",),
+}
+
+
 @pytest.mark.parametrize("slug", SLUGS)
-def test_form_of_a_runbook_offers_the_fleet_and_explains_itself(slug: str) -> None:
-    made = form(entrypoint(slug))
+def test_form_of_a_runbook_offers_what_it_applies_to_and_explains_itself(slug: str) -> None:
+    made, book = form(entrypoint(slug)), load_runbook(slug)
+    assert list(made["properties"]) == ["target", "mode", *(["options"] if book.options else [])]
+    assert '"null"' not in json.dumps(made), 'Prefect shows such a field as: Property is type "None"'
     listed, typed = made["properties"]["target"]["anyOf"]
-    assert listed["enum"] == list(offered(slug, load_fleet(FLEET)))
-    assert {"node-a", "label:gpu=h100"} <= set(listed["enum"])
+    assert tuple(listed["enum"]) == APPLIES_TO[slug]
     assert "label:" in typed["description"]
+    first = made["properties"]["target"]["description"]
+    assert [kind for kind in book.actions if kind not in first] == []
+    assert ("Changes nothing." in first) is not bool(book.actions)
+    assert first.startswith(str(load(entrypoint(slug)).description).partition("\n")[0]), "what it decides comes first"
     for text in ("“diagnose” reads", "“approve” shows", "“auto” acts"):
         assert text in made["properties"]["mode"]["description"]
     assert "**" not in str(made["properties"])  # one of Prefect's two UIs shows no Markdown in forms
-    options = made["definitions"]["Options"].get("properties", {})
-    assert set(options) == set(load_runbook(slug).options)
+    options = made.get("definitions", {}).get("Options", {}).get("properties", {})
+    assert set(options) == set(book.options)
     for name, field in options.items():
-        option = load_runbook(slug).options[name]
+        option = book.options[name]
         assert option.title in field["title"]
         assert option.unit in field["title"]
         assert option.help in field["description"]
+
+
+BEFORE = {"target": "node-a", "mode": "diagnose", "options": {}, "choice": "", "fleet": None, "policy": None, "out": None}
+"""What deployments, schedules and runs of an earlier release hold, and what programs send."""
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_what_a_form_does_not_show_is_taken_all_the_same(slug: str) -> None:
+    given = BEFORE | {"trigger": "by hand"}
+    validate(given, form(entrypoint(slug)), raise_on_error=True)  # as the server does
+    assert set(load(entrypoint(slug)).validate_parameters(given)) == set(given)
+
+
+SWEPT = {"nightly": ("at_once", "shards", "detail"), "sweep": ("at_once",)}
+
+
+@pytest.mark.parametrize("name", SWEPT)
+def test_a_sweep_needs_no_field_and_says_that_it_changes_nothing(name: str) -> None:
+    made = form(entrypoint(name))
+    assert tuple(made["properties"]) == SWEPT[name]
+    assert "required" not in made, "a quick run starts it"
+    assert '"null"' not in json.dumps(made)
+    assert "changes nothing" in next(iter(made["properties"].values()))["description"]
+    given = {"fleet": FLEET, "out": None} | ({"policy": None} if name == "nightly" else {})
+    validate(given, made, raise_on_error=True)
+    assert load(entrypoint(name)).validate_parameters(given).items() >= given.items()
+
+
+def test_a_label_that_another_node_has_as_well_is_not_listed() -> None:
+    found = load_fleet(FLEET)
+    both = [n.model_copy(update={"labels": {"zone": "eu-1"}}) if n.name == "node-b" else n for n in found.nodes]
+    assert offered("ray-job", found.model_copy(update={"nodes": tuple(both)})) == ("node-a", "label:gpu=h100")
 
 
 def test_options_that_the_runbook_does_not_know_are_refused_by_name() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
+from playwright.sync_api import expect
 from prefect.client.schemas.objects import FlowRun
 
 from deployments.processes import stop
@@ -37,6 +38,8 @@ def test_from_the_form_to_fixed(rig: Rig, ui: Ui) -> None:
     register_all(fleet=str(w.fleet), policy=str(rig.policy))
     deployment = store.ask(lambda c: c.read_deployment_by_name("zombie-gpu/zombie-gpu"))
     ui.fill_form(str(deployment.id), w.name, "approve")
+    ui.shows("In the modes approve and auto it may: continue-processes")
+    assert ui.page.get_by_text("Property is type").count() == 0
     ui.submit()
     w.work()
     run = str(newest("zombie-gpu").id)
@@ -58,6 +61,11 @@ def test_from_the_form_to_fixed(rig: Rig, ui: Ui) -> None:
     ui.shows("Allowed by person (ana, name as typed")
     ui.go(f"/artifacts/artifact/{artifact(board_key(load_fleet(str(w.fleet)).name))}")
     ui.shows("What waits for a person")
+    well = ui.page.get_by_text("1 with nothing wrong")
+    expect(well).to_be_visible()
+    expect(ui.page.get_by_role("cell", name=w.name, exact=True)).to_be_hidden()
+    well.click()
+    expect(ui.page.get_by_role("cell", name=w.name, exact=True)).to_be_visible()
     assert len(acts_done(rig.worlds, w.name)) == 1
 
 

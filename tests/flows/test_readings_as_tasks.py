@@ -19,7 +19,7 @@ from flows.engine.run import current_run_id
 from flows.reaper import sweep
 from runbooks.core.reading import NOT_RECORDED, Absent, Known, Source, Unknown, UnknownReason
 from tasks import task_run
-from tasks.diagnostic import ReaderPool, diagnostic, shown
+from tasks.diagnostic import ReaderPool, diagnostic, in_detail, shown
 from tasks.transport.base import TransportError
 from tests.support.engine_rig import REPO, Rig, kill_and_wait
 from tests.support.freezing import frozen
@@ -117,6 +117,53 @@ def test_within_another_task_and_outside_a_run_it_is_called_as_it_is(rig: Rig) -
 
     assert reading("a value") == READ
     assert {t.name.partition("-")[0] for t in tasks_of(own(), 2)} == {"node", "both"}
+
+
+def test_in_detail_a_tasks_own_readings_are_task_runs(rig: Rig) -> None:
+    """And not what these read in turn, nor what another task reads."""
+
+    @diagnostic("both")
+    def both() -> Any:
+        return reading("a value"), reading("none")
+
+    @task
+    def node(name: str) -> None:
+        with in_detail(name):
+            assert both() == (READ, NONE)
+            with ReaderPool(2) as pool:
+                assert list(pool.map(reading, ["none"] * 2, "xy")) == [NONE] * 2
+        assert reading("a value") == READ
+
+    @task
+    def plain() -> None:
+        assert reading("a value") == READ
+
+    @flow
+    def own() -> str:
+        node("n7")
+        plain()
+        return current_run_id()
+
+    found = tasks_of(own(), 5)
+    assert {t.name.partition("-")[0] for t in found} == {"node", "plain", "both", "none {of n} · x", "none {of n} · y"}
+    assert {tuple(sorted(t.tags)) for t in found if t.name.startswith(("both", "none"))} == {("diagnostic", "n7")}
+
+
+@pytest.mark.parametrize("detail", [False, True])
+def test_a_node_of_the_nightly_is_one_task_unless_its_readings_are_asked_for(detail: bool, rig: Rig, tmp_path: Path) -> None:
+    w, id_file = rig.world(), tmp_path / "id"
+    files = {"fleet": str(w.fleet), "out": str(tmp_path / "reports")}
+    rig.wait(rig.start({"do": "run", "slug": "nightly", "parameters": files | {"detail": detail}, "id_file": str(id_file)}))
+    run = id_file.read_text()
+
+    def read_of_the_toy() -> list[TaskRun]:
+        return [t for t in tasks_of(run, 1) if t.name == f"toy world · {w.name}"]
+
+    if detail:
+        until_answered(read_of_the_toy, 20)
+    found = {t.name: set(t.tags) for t in tasks_of(run, 1)}
+    assert found.pop(f"check {w.name}") == set()
+    assert set(map(frozenset, found.values())) == ({frozenset({"diagnostic", w.name})} if detail else set())
 
 
 def test_readings_in_threads_belong_to_the_run(rig: Rig) -> None:

@@ -30,13 +30,13 @@ def test_the_first_page_names_what_is_wrong_what_waits_and_links_forms(rig: Rig)
     fleet = load_fleet(str(w.fleet)).name
     page = page_of(fleet)
     wrong, waits, forms = "## What is wrong now", "## What waits for a person", "## How to run something"
-    order = (wrong, f"| {w.name} |", waits, f"/runs/flow-run/{run})", forms, "/run): Zombie GPU")
+    order = (waits, f"/runs/flow-run/{run})", wrong, f"| {w.name} |", forms, "/run): Zombie GPU")
     places = [page.index(part) for part in order]
     assert places == sorted(places)
     start = store.ask(lambda c: artifacts._latest(c, START)).data
     address = artifacts.paths([f"fleet-{fleet}"])[f"fleet-{fleet}"]
     assert f"[{fleet}]({address}): {fleet}: 1 node(s), 1 with something wrong, 1 waiting" in start
-    all_fleets = (wrong, f"| {w.name} of {fleet} |", waits, f"[{w.name} of {fleet}](", f"/runs/flow-run/{run})", forms, "/run): Zombie GPU")
+    all_fleets = (waits, f"[{w.name} of {fleet}](", f"/runs/flow-run/{run})", wrong, f"| {w.name} of {fleet} |", forms, "/run): Zombie GPU")
     places = [start.index(part) for part in all_fleets]
     assert places == sorted(places)
 
@@ -44,7 +44,7 @@ def test_the_first_page_names_what_is_wrong_what_waits_and_links_forms(rig: Rig)
 def test_every_deployment_that_people_see_links_it(rig: Rig) -> None:
     for spec in programs(start_path()):
         found = store.ask(partial(SyncPrefectClient.read_deployment_by_name, name=f"{spec.name}/{spec.name}"))
-        assert str(found.description).startswith(f"[What is wrong now, what waits, how to run something]({start_path()})"), spec.name
+        assert str(found.description).startswith(f"[What waits, what is wrong now, how to run something]({start_path()})"), spec.name
 
 
 MANY = 250  # more than the server gives at once

@@ -173,6 +173,8 @@ BROKEN = [
     ("rules: []", "rules"),
     ("rules: [{name: a, match: ['x'], runbook: zombie-gpu, target: t}]", "line 1: rules.0.match.0"),
     ("rules: [{name: a, match: ['x=y'], runbook: nope, target: t}]", "no runbook 'nope'"),
+    ("rules: [{name: a, match: ['x=y'], runbook: zombie-gpu, target: t, options: {jo: b}}]", "zombie-gpu has no such option; there are: none"),
+    ("rules: [{name: a, match: ['x=y'], runbook: ray-job, target: t, options: {jobb: b}}]", "ray-job has no such option; there are: job; nearest: job"),
     ("rules: [{name: a, match: ['x=y'], runbook: zombie-gpu, target: '{{'}]", "rules.0.target"),
     (f"rules: [{{name: a, match: ['x=y'], runbook: zombie-gpu, target: '{{{{ {'(' * 480}'}}]", "not a template: nested too deep"),
     (f"rules: [{{name: a, match: ['x={'y' * 5000}'], runbook: zombie-gpu, target: t}}]", "longer than 5000 characters"),

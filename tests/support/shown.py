@@ -10,7 +10,7 @@ from deployments.cli.parser import build_parser
 from deployments.cli.restore import parser as restore_parser
 from deployments.cli.triage import _parser as triage_parser
 from flows.runbooks import ROWS
-from flows.standard import A_PLAN, ARGS, NO_OPTIONS, NO_PLANS, SOME_OPTIONS
+from flows.standard import A_PLAN, ARGS, CHANGES, NO_CHANGES, NO_OPTIONS, NO_PLANS, SOME_OPTIONS
 from runbooks.core.kinds import KINDS
 from runbooks.core.outcome import TABLE as OUTCOMES
 from runbooks.core.refusal import TABLE
@@ -46,7 +46,7 @@ def refusals() -> list[str]:
 def forms() -> list[str]:
     """What the forms in the UI say of each runbook and of each field."""
     fields = [line.strip() for line in ARGS.splitlines() if line.strip()]
-    return [*(text for row in ROWS.values() for text in row), *fields, NO_OPTIONS, NO_PLANS, A_PLAN, SOME_OPTIONS]
+    return [*(text for row in ROWS.values() for text in row), *fields, CHANGES, NO_CHANGES, NO_OPTIONS, NO_PLANS, A_PLAN, SOME_OPTIONS]
 
 
 def actions() -> list[str]:
