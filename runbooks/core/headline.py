@@ -10,7 +10,7 @@ from runbooks.core.verdict import Cause, Diagnosis
 LONGEST = 160  # characters; what a phone shows of a notification, with the name of the runbook and the target before it
 LEAST = 24  # characters of a sentence below which it says nothing
 _CLAUSE = re.compile(r"[;.,:|](?=\s)| —| \(")
-_PAIRS = ("()", "[]", "“”")
+_PAIRS = (("(", ")"), ("[", "]"), ("“", "”"))
 
 
 def of_cause(book: Runbook, cause: Cause, place: str = "", *, words: str = "", hedge: str = "", more: int = 0) -> str:

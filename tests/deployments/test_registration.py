@@ -98,7 +98,7 @@ def test_form_of_a_runbook_offers_what_it_applies_to_and_explains_itself(slug: s
         assert option.help in field["description"]
 
 
-BEFORE = {"target": "node-a", "mode": "diagnose", "options": {}, "choice": "", "fleet": None, "policy": None, "out": None}
+BEFORE: dict[str, Any] = {"target": "node-a", "mode": "diagnose", "options": {}, "choice": "", "fleet": None, "policy": None, "out": None}
 """What deployments, schedules and runs of an earlier release hold, and what programs send."""
 
 

@@ -68,4 +68,4 @@ def test_a_nightly_ends_at_a_hundred_percent(rig: Rig, tmp_path: Path) -> None:
         flow_run_id=ArtifactFilterFlowRunId(any_=[id_file.read_text()]), type=ArtifactFilterType(any_=["progress"])
     )
     (found,) = store.ask(lambda c: c.read_artifacts(artifact_filter=wanted))
-    assert (float(found.data), found.description) == (100.0, "1 of 1 nodes looked at")
+    assert (float(str(found.data)), found.description) == (100.0, "1 of 1 nodes looked at")
