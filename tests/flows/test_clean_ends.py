@@ -22,15 +22,15 @@ PIECE = SECRET[3:9]  # a quotation cut in the middle keeps an end
 
 
 def decorated() -> list[tuple[str, list[str]]]:
-    """Every function that Prefect runs for us, with its decorators, outermost first."""
+    """Every function that Prefect runs for us, with its decorators from Prefect's on, outermost first."""
     found = []
     for path in sorted(p for top in ("flows", "tasks") for p in (REPO / top).rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 names = [ast.unparse(d).partition("(")[0] for d in node.decorator_list]
-                if {"task", "flow"} & set(names):
-                    found.append((f"{path.name}:{node.name}", names))
+                if mine := {"task", "flow"} & set(names):
+                    found.append((f"{path.name}:{node.name}", names[names.index(mine.pop()) :]))
             elif isinstance(node, ast.Call) and ast.unparse(node.func) == "Flow":
                 fn = next(ast.unparse(k.value) for k in node.keywords if k.arg == "fn")
                 found.append((f"{path.name}:Flow", ["Flow", fn.partition("(")[0]]))
