@@ -9,7 +9,8 @@ from runbooks.core.verdict import Cause, Diagnosis
 
 LONGEST = 160  # characters; what a phone shows of a notification, with the name of the runbook and the target before it
 LEAST = 24  # characters of a sentence below which it says nothing
-_CLAUSE = re.compile(r"[;.,:|](?=\s)| —| \(")
+_CLAUSE = re.compile(r"[;.,|](?=\s)| —| \(")
+_PART = re.compile(r"[;.,:|](?=\s)| —| \(")
 _PAIRS = (("(", ")"), ("[", "]"), ("“", "”"))
 
 
@@ -44,7 +45,7 @@ def headlined(found: Diagnosis, headline: str, titles: Iterable[str] = ()) -> Di
     line = short(headline)
     told = " ".join((*titles, *_texts(found)))
     rest = headline[len(line) - 1 :] if line != headline else ""
-    lost = any(part not in told for p in _CLAUSE.split(rest) if len(part := p.strip(" ).")) > 1)
+    lost = any(part not in told for p in _PART.split(rest) if len(part := p.strip(" ).")) > 1)
     symptom = "; ".join(filter(None, (found.symptom, headline))) if lost else found.symptom
     return found.model_copy(update={"headline": line, "symptom": symptom})
 

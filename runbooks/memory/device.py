@@ -94,8 +94,8 @@ def _shared(evidence: Evidence, oom: CudaOom | None, limits: "Limits") -> Iterat
     name, host = integrated(evidence), evidence.host.value if isinstance(evidence.host, Known) else None
     if not name or host is None or host.free is None:
         return
-    words = (f"{name} has no memory of its own. Of the machine's {size(host.total)}, {size(host.free)} are free (MemFree) and "
-             f"{size(host.available)} available (MemAvailable)")  # fmt: skip
+    words = (f"{size(host.free)} are free (MemFree) and {size(host.available)} available (MemAvailable) of the machine's "
+             f"{size(host.total)}; {name} has no memory of its own")  # fmt: skip
     cached = f"page cache and buffers: {size(host.cached)}" if host.cached is not None else ""
     asked = f"{size(oom.tried)} were asked for, {size(oom.free)} were called free" if oom else ""
     complains = oom is not None or _complains(evidence)
@@ -136,7 +136,7 @@ def _pids(oom: CudaOom) -> str:
 def _outside(evidence: Evidence, oom: CudaOom, limits: "Limits") -> Cause:
     holders = _holders(evidence, oom.gpu)
     words = (
-        f"{size(oom.total)} in all, {size(oom.free)} free, {size(oom.mine)} in this process: {size(oom.elsewhere)} are held by others",
+        f"{size(oom.elsewhere)} are held by others: {size(oom.total)} in all, {size(oom.free)} free, {size(oom.mine)} in this process",
         *(f"pid {o.pid} holds {size(o.bytes)}" for o in oom.others[:8]), *holders,
     )  # fmt: skip
     visible = holders or any(isinstance(evidence.commands, Known) and o.pid in evidence.commands.value for o in oom.others)

@@ -26,14 +26,12 @@ def verdict_on_key(v: SshView) -> str:
 
 def headline(v: SshView, state: State) -> str:
     """One line."""
-    w = v.wire
     if state is State.HEALTHY:
         return f"{v.subject} lets this key in and a command answers"
     sure = credible(v.causes) or v.causes
     if not sure:
         return f"{v.subject}: cannot tell: {'; '.join((*missing(v.e), *v.open)) or 'nothing was read'}"
-    stage = f" (stops at {w.stage})" if w and w.stage is not Stage.DONE else ""
-    return of_cause(book(v.slug), sure[0], f"{v.subject}{stage}")
+    return of_cause(book(v.slug), sure[0], v.subject)
 
 
 def symptom(v: SshView) -> str:

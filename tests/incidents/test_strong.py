@@ -72,7 +72,7 @@ def test_a_stale_mount_point_and_not_the_reboot(engine: Engine, plugin: VolumePl
     d = pod.judge(with_boot(pod.look(), 13))
     assert first(d) == "mount-point-in-the-way confirmed", d.model_dump_json(indent=1)
     assert "file exists" in d.causes[0].evidence[0]
-    assert str(pod.place) in d.headline
+    assert str(pod.place) in d.causes[0].evidence[0]
     assert d.plans == ()
     assert any("rm -rf" in x for x in d.must_not)
     assert any("rmdir exactly this folder" in x for x in d.do_now)
@@ -136,7 +136,7 @@ def test_a_crash_that_ends_with_code_zero(engine: Engine) -> None:
     d = diagnose(e, world.limits)
     assert first(d) == "failed-with-code-zero likely", d.model_dump_json(indent=1)
     for word in ("VllmWorker-0 died unexpectedly", "EngineDeadError"):
-        assert word in d.headline, "more than the last three lines"
+        assert word in d.causes[0].evidence[0], "more than the last three lines"
     assert d.plans == ()
     assert any("because of code 0" in x for x in d.must_not)
 
@@ -172,7 +172,7 @@ def test_any_program_that_dies_of_its_helper(engine: Engine) -> None:
     world, e = ended(engine, script)
     d = diagnose(e, world.limits)
     assert first(d) == "failed-with-code-zero likely", d.model_dump_json(indent=1)
-    assert "lost the shard owner" in d.headline
+    assert "lost the shard owner" in d.causes[0].evidence[0]
 
 
 @pytest.mark.incident("T2-ended-together", came="right", fed="readers", known=True)

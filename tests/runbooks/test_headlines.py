@@ -60,8 +60,9 @@ def shown(found: Diagnosis) -> Iterator[str]:
 def test_a_text_is_cut_between_its_clauses() -> None:
     text = "one and two (three, four), five; six: seven eight"
     assert short(text, len(text)) == text
-    assert short(text, 40) == "one and two (three, four), five; six…"
+    assert short(text, 40) == "one and two (three, four), five…"
     assert short(text, 30) == "one and two (three, four)…"
+    assert short(f"at 10:02: {text}", 18) == "at 10:02: one and…", "a colon announces what follows: no cut behind it"
     assert short(text, 20) == "one and two…", "no bracket stays open"
     assert [len(short("x" * 500, n)) for n in (20, LONGEST)] == [20, LONGEST]
 
