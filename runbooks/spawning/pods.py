@@ -1,5 +1,7 @@
 """Judges the provider's side: is the pod there, what stopped it, what does its image pull do."""
 
+import re
+
 from runbooks.core.judgment import LIKELY, POSSIBLE, SURE
 from runbooks.core.reading import Unknown, UnknownReason
 from runbooks.core.times import utc
@@ -27,6 +29,12 @@ STOPS = {
     StoppedBy.USER: "pod-stopped-by-user", StoppedBy.PROVIDER: "pod-stopped-by-provider", StoppedBy.OUTBID: "outbid",
     StoppedBy.CREDIT: "out-of-credit",
 }  # fmt: skip
+
+
+_SHELL = re.compile(
+    r"^(?:\S*/)?(?:ba|da|a|k|z)?sh: (?:(?:line )?\d+: )?\S.*: (?:(?:command )?not found|No such file or directory|Permission denied)$"
+)
+_NOT_ALLOWED = re.compile(r"(?i)(?<![\w.-])(?:401|403)(?![\w.-])|\bun-?authori[sz]ed\b|\bforbidden\b")  # RFC 9110, 15.5.2 and 15.5.4
 
 
 def judge_pod(v: SpawningView) -> None:
@@ -61,6 +69,10 @@ def _never(v: SpawningView) -> None:
               decides=("the account's balance now", "is that line about this worker's create call?"))  # fmt: skip
     elif lines:
         judge_capacity(v, lines)
+    elif v.orch and (denied := [x for x in v.orch.step_failed if _NOT_ALLOWED.search(x)]):
+        check = ("one call by hand with the same key that creates something: it may only read",)
+        words = "the row has no pod, and the orchestrator's words about it end with a refusal:"
+        v.say("api-refused", LIKELY, words, *denied[-2:], about="the provider's API", decides=check)
     elif v.orch and v.orch.step_failed:
         judge_step(v, "the row has no pod")
     elif old and v.row:
@@ -157,7 +169,9 @@ def _coming(v: SpawningView, pod: Pod) -> None:
     seen = any(r.pod is not None and r.pod.runtime is Runtime.THERE for r in v.reads)
     if not container and not seen and not v.causes:
         phase, line = last_phase(v.log)
-        if phase is LogEvent.STARTED:
+        if told := [x.strip() for x in v.log if _SHELL.match(x.strip())]:
+            _shell_refuses(v, pod, told)
+        elif phase is LogEvent.STARTED:
             _started(v, pod, line)
         else:
             _pulling(v, pod)
@@ -190,6 +204,13 @@ def _started(v: SpawningView, pod: Pod, line: str) -> None:
     said += tuple(f"the log ends with an error: {x}" for x in closing_error(v.log)[-3:])
     check = ("the container's own log", "the start command, run by hand in that image", "do other pods of this start command stay up?")
     v.say("start-command-fails", LIKELY if v.apart else POSSIBLE, *said, about=about, decides=check)
+
+
+def _shell_refuses(v: SpawningView, pod: Pod, told: list[str]) -> None:
+    """A shell speaks in the pod's log: so the image is there, its container was started, and the shell could not run a command."""
+    check = ("the container's own log", "the start command, run by hand in that image")
+    words = f"a shell in its container says ({len(told)} lines of that kind): {told[-1][:200]}"
+    v.say("start-command-fails", LIKELY if v.apart or len(told) > 1 else POSSIBLE, words, about=f"pod {pod.id}", decides=check)
 
 
 def _usually(v: SpawningView) -> tuple[str, ...]:
