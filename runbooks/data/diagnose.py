@@ -57,7 +57,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:  # noqa: ARG001 -
         SLUG,
         found,
         state=_state(evidence, found, unread),
-        headline=_headline(evidence, credible(found), unread),
+        headline=_headline(evidence, found, unread),
         must_not=() if found else ("rewrite data that was not found broken",),
         findings=(*findings(SLUG, credible(found), "data"), *_log_findings(evidence, causes)),
         by_hand=tuple(_look(path, reading) for path, reading in evidence.files.items()),
@@ -192,8 +192,9 @@ def _state(evidence: Evidence, causes: tuple[Cause, ...], unread: int) -> State:
     return State.CANNOT_TELL if unread or unsure else State.HEALTHY
 
 
-def _headline(evidence: Evidence, wrong: tuple[Cause, ...], unread: int) -> str:
-    if wrong:
+def _headline(evidence: Evidence, found: tuple[Cause, ...], unread: int) -> str:
+    asked = tuple(c for c in found if c.slug == "wrong-key")
+    if wrong := credible(found) or asked:
         more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
         return f"{book().causes[wrong[0].slug].title}: {wrong[0].evidence[0]}{more}"
     if not evidence.files:
