@@ -55,13 +55,19 @@ def _is_address(host: str) -> bool:
 
 def _said(name: str, slug: str, who: list[str], lines: list[str], evidence: Evidence) -> Iterator[Cause]:
     line = next((x for x in lines if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", x)), "")
-    if not line:
+    if not line or _found_now(name, who, evidence):
         return
     more = f" and {len(who) - NAMED} more" if len(who) > NAMED else ""
     own = [n.node for n in known_nodes(evidence) if n.host_name == name and not n.own_addresses]
     nothing = [f"it is the host name of {node}, and resolves to nothing on {node} itself" for node in own]
     given = f"{', '.join(who[:NAMED])}{more} have to find it"
     yield likely(slug, name, line.strip()[:300], given, *nothing, decides=(f"`getent hosts {name}` on the node that said so",))
+
+
+def _found_now(name: str, who: list[str], evidence: Evidence) -> bool:
+    """Whether each node of these processes finds that name: it was said while the others came up."""
+    finds = {n.node for n in known_nodes(evidence) for r in n.reach if r.resolves and r.address.rpartition(":")[0].strip("[]") == name}
+    return {w.rpartition(" on ")[2] for w in who} <= finds
 
 
 def _seen(evidence: Evidence) -> Iterator[Cause]:
