@@ -1,6 +1,5 @@
 """Judges training data files: what is broken where, and how it is rebuilt. Changes nothing. Pure."""
 
-import re
 from functools import partial
 
 from runbooks.core.base import Frozen
@@ -12,7 +11,7 @@ from runbooks.core.rules import by_the_rules
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 from runbooks.data.evidence import DataFile, Evidence, Fault
 from runbooks.data.parsers.data_jsonl import MOST_KEYS
-from runbooks.data.parsers.key_error import lacking_key
+from runbooks.data.parsers.key_error import lacking_key, plain
 from runbooks.parsers.file_magic import unpacked_name
 from runbooks.triage.text import findings_of, says
 
@@ -159,17 +158,13 @@ def _asked_for(path: str, found: DataFile, evidence: Evidence) -> list[Cause]:
     in_part = 0 < have.get(asked.key, 0) < found.lines
     if (asked.key in have and not in_part) or asked.key in found.below or asked.elsewhere:
         return []
-    near = next((k for k in have if _plain(k) == _plain(asked.key)), "") if not in_part else ""
+    near = next((k for k in have if plain(k) == plain(asked.key)), "") if not in_part else ""
     shown = ", ".join(f"{k} ({n})" for k, n in found.keys[:8])
     count = f"{have[asked.key]} of {found.lines} records of {path} have it" if in_part else f"no record of {path} has it"
     sure = Certainty.LIKELY if in_part or near or asked.of_data else Certainty.POSSIBLE
     words = (f"the job's log says: {asked.line}, and {count}; keys that occur: {shown}", f"`{near}` is the nearest" if near else "")
     cause = _cause("wrong-key", path, *filter(None, words), sure=sure)
     return [cause.model_copy(update={"decides": ("whether the line of code that asks for it reads a record of this file",)})]
-
-
-def _plain(key: str) -> str:
-    return re.sub(r"[\W_]", "", key).lower()
 
 
 def _words(path: str, f: Fault) -> str:

@@ -3,19 +3,16 @@
 Torch, distributed/distributed_c10d.py, _store_based_barrier: a counter in the store must become the world size, exactly.
 """
 
-import re
-
 from runbooks.core.verdict import Cause
 from runbooks.rendezvous.causes import possible
+from runbooks.rendezvous.parsers.job_words import barrier_counts
 
-_WAITS = re.compile(r"\bstore[- ]based barrier\b.*\bkey: ?(?P<key>[\w:.-]+).*\bworld_size=(?P<world>\d+), worker_count=(?P<came>\d+)")
 SUBJECT = "what was pasted"
 
 
 def barrier_causes(text: str) -> list[Cause]:
     """By the last such line of each barrier: too few came, or more than it counts."""
-    last = {m["key"]: (int(m["came"]), int(m["world"])) for m in map(_WAITS.search, text.splitlines()) if m}
-    return [found for key, (came, world) in last.items() if (found := _judged(key, came, world))]
+    return [found for key, (came, world) in barrier_counts(text).items() if (found := _judged(key, came, world))]
 
 
 def _judged(key: str, came: int, world: int) -> Cause | None:

@@ -4,28 +4,23 @@ A name counts where the job itself was given it, as its master or its endpoint. 
 """
 
 import ipaddress
-import re
 from collections.abc import Iterator
 
 from runbooks.core.verdict import Cause
-from runbooks.parsers.address import is_loopback
+from runbooks.parsers.address import address_of, is_loopback
 from runbooks.rendezvous.causes import likely
 from runbooks.rendezvous.evidence import Agent, Evidence
 from runbooks.rendezvous.launches import live_agents, meets_at
 from runbooks.rendezvous.life import known_nodes
+from runbooks.rendezvous.parsers.job_words import not_found
 from runbooks.rendezvous.workers import live_workers
 
 NAMED = 4  # processes in a sentence
-_NOT_FOUND = re.compile(  # gai_strerror of glibc, musl and macOS; nslookup of bind and BusyBox
-    r"(?i)name or service not known|(?:temporary|non-recoverable) failure in name resolution|name does not resolve"
-    r"|no address associated with (?:host)?name|nodename nor servname provided|can't (?:resolve|find) |NXDOMAIN"
-)
 
 
 def unresolved_causes(evidence: Evidence) -> list[Cause]:
     """One for each such name that was said, and one for each agent whose node does not find its master."""
-    lines = [x for x in evidence.symptom.splitlines() if _NOT_FOUND.search(x)]
-    said = [c for (name, slug), who in _given(evidence).items() for c in _said(name, slug, who, lines, evidence)]
+    said = [c for (name, slug), who in _given(evidence).items() for c in _said(name, slug, who, evidence)]
     return said or list(_seen(evidence))
 
 
@@ -41,8 +36,7 @@ def _given(evidence: Evidence) -> dict[tuple[str, str], list[str]]:
 
 
 def _host(agent: Agent) -> str:
-    at = meets_at(agent).rpartition("://")[2]
-    return re.sub(r":\d+$", "", at).strip("[]")
+    return address_of(meets_at(agent), 0).rpartition(":")[0].strip("[]") if meets_at(agent) else ""
 
 
 def _is_address(host: str) -> bool:
@@ -53,8 +47,8 @@ def _is_address(host: str) -> bool:
     return True
 
 
-def _said(name: str, slug: str, who: list[str], lines: list[str], evidence: Evidence) -> Iterator[Cause]:
-    line = next((x for x in lines if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", x)), "")
+def _said(name: str, slug: str, who: list[str], evidence: Evidence) -> Iterator[Cause]:
+    line = not_found(name, evidence.symptom)
     if not line or _found_now(name, who, evidence):
         return
     more = f" and {len(who) - NAMED} more" if len(who) > NAMED else ""

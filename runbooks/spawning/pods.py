@@ -1,7 +1,5 @@
 """Judges the provider's side: is the pod there, what stopped it, what does its image pull do."""
 
-import re
-
 from runbooks.core.judgment import LIKELY, POSSIBLE, SURE
 from runbooks.core.reading import Unknown, UnknownReason
 from runbooks.core.times import utc
@@ -11,6 +9,7 @@ from runbooks.spawning.around import CLOCKS_S, refused, unnamed
 from runbooks.spawning.capacity import judge_capacity
 from runbooks.spawning.inside import FULL, judge_step
 from runbooks.spawning.parsers.orchestrator_log import line_time
+from runbooks.spawning.parsers.refusals import refusals, shell_refusals
 from runbooks.spawning.view import SpawningView
 from runbooks.triage.closing import closing_error
 from runbooks.triage.text import meanings, says
@@ -29,12 +28,6 @@ STOPS = {
     StoppedBy.USER: "pod-stopped-by-user", StoppedBy.PROVIDER: "pod-stopped-by-provider", StoppedBy.OUTBID: "outbid",
     StoppedBy.CREDIT: "out-of-credit",
 }  # fmt: skip
-
-
-_SHELL = re.compile(
-    r"^(?:\S*/)?(?:ba|da|a|k|z)?sh: (?:(?:line )?\d+: )?\S.*: (?:(?:command )?not found|No such file or directory|Permission denied)$"
-)
-_NOT_ALLOWED = re.compile(r"(?i)(?<![\w.-])(?:401|403)(?![\w.-])|\bun-?authori[sz]ed\b|\bforbidden\b")  # RFC 9110, 15.5.2 and 15.5.4
 
 
 def judge_pod(v: SpawningView) -> None:
@@ -69,7 +62,7 @@ def _never(v: SpawningView) -> None:
               decides=("the account's balance now", "is that line about this worker's create call?"))  # fmt: skip
     elif lines:
         judge_capacity(v, lines)
-    elif v.orch and (denied := [x for x in v.orch.step_failed if _NOT_ALLOWED.search(x)]):
+    elif v.orch and (denied := refusals(v.orch.step_failed)):
         check = ("one call by hand with the same key that creates something: it may only read",)
         words = "the row has no pod, and the orchestrator's words about it end with a refusal:"
         v.say("api-refused", LIKELY, words, *denied[-2:], about="the provider's API", decides=check)
@@ -169,7 +162,7 @@ def _coming(v: SpawningView, pod: Pod) -> None:
     seen = any(r.pod is not None and r.pod.runtime is Runtime.THERE for r in v.reads)
     if not container and not seen and not v.causes:
         phase, line = last_phase(v.log)
-        if told := [x.strip() for x in v.log if _SHELL.match(x.strip())]:
+        if told := shell_refusals(v.log):
             _shell_refuses(v, pod, told)
         elif phase is LogEvent.STARTED:
             _started(v, pod, line)

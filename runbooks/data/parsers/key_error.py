@@ -28,3 +28,8 @@ def lacking_key(log: str) -> Lacking | None:
             named = any(_OF_DATA.search(m["file"].rpartition("/")[2]) or _OF_DATA.search(m["name"]) for m in frames)
             return Lacking(key=found["key"], line=lines[i].strip(), of_data=named, elsewhere=bool(frames) and not named)
     return None
+
+
+def plain(key: str) -> str:
+    """Letters and digits of a key, in small letters: `TEXT` and `text_` are alike by them."""
+    return re.sub(r"[\W_]", "", key).lower()
