@@ -8,7 +8,7 @@ from runbooks.core.checkpoints import Checkpoints
 from runbooks.core.reading import Known
 from runbooks.core.sizes import size as sized
 from runbooks.core.verdict import Cause, Certainty
-from runbooks.parsers.loader_log import key_prefix, missing_setting, refused_global, save_seconds
+from runbooks.parsers.loader_log import key_prefix, missing_code, missing_setting, refused_global, save_seconds
 from runbooks.triage.text import meanings
 
 SAYS = {
@@ -28,10 +28,10 @@ def loader_causes(evidence: Evidence, config: Checkpoints, choice: CheckpointCho
     if choice.best is not None:
         c = choice.best.candidate
         out.extend(_weights_only(evidence, c, choice.best.where))
-        out.extend(_prefix(evidence, c, choice.best.where))
+        out.extend(_prefix(evidence, c, choice.best.where) or _class_of(evidence, c, choice.best.where))
         out.extend(_limit(c, choice.best.where))
         out.extend(_groups(evidence, c, choice.best.where) or _optimizer(evidence, c, choice.best.where))
-        out.extend(_world(config, c, choice.best.where))
+        out.extend(_world(evidence, config, c, choice.best.where))
         out.extend(_too_new(evidence, choice.best.where))
         out.extend(_load(evidence, choice.best.where))
     out.extend(_slow(evidence, config))
@@ -80,22 +80,30 @@ def _weights_only(evidence: Evidence, c: Candidate, where: str) -> Iterator[Caus
         yield _cause("runs-code", Certainty.CONFIRMED, where, words)
 
 
-def _prefix(evidence: Evidence, c: Candidate, where: str) -> Iterator[Cause]:
+def _prefix(evidence: Evidence, c: Candidate, where: str) -> tuple[Cause, ...]:
     log = _log(evidence)
     said = meanings(log, SAYS)
     found = said.get("loader-prefix") or said.get("loader-model-changed")
     if found is None:
-        return
+        return ()
     line = f"the log says: {found.evidence[0].text}"
     prefix = c.prefix or key_prefix(log)
     if prefix:
         words = [line, f"the names differ by the prefix `{prefix}`"]
-        yield _cause("loader-prefix", Certainty.CONFIRMED if c.prefix else Certainty.LIKELY, where, words)
-    else:
-        words = [line, "no prefix of the names explains it"]
-        yield _cause(
-            "loader-model-changed", Certainty.LIKELY, where, words, ("the model's code at the commit of the save",)
-        )
+        return (_cause("loader-prefix", Certainty.CONFIRMED if c.prefix else Certainty.LIKELY, where, words),)
+    words = [line, "no prefix of the names explains it"]
+    return (_cause("loader-model-changed", Certainty.LIKELY, where, words, ("the model's code at the commit of the save",)),)
+
+
+def _class_of(evidence: Evidence, c: Candidate, where: str) -> tuple[Cause, ...]:
+    """The file holds an object of a class of the program's own, and the log says that just this class cannot be imported."""
+    lacks = missing_code(_log(evidence))
+    named = (*c.refused_globals, *c.unsafe_globals)
+    mine = [n for n in named if lacks and (n == lacks or n.startswith(f"{lacks}."))]
+    if not mine:
+        return ()
+    words = [f"the log says that there is no {lacks}", f"{where} holds an object of {mine[0]}, which needs that code", f"{where} is whole"]
+    return (_cause("loader-model-changed", Certainty.LIKELY, where, words, (f"whether {lacks} can be imported where it is loaded",)),)
 
 
 def _limit(c: Candidate, where: str) -> Iterator[Cause]:
@@ -137,7 +145,12 @@ def _optimizer(evidence: Evidence, c: Candidate, where: str) -> tuple[Cause, ...
     return (_cause("loader-optimizer-changed", Certainty.LIKELY, where, words, ask),)
 
 
-def _world(config: Checkpoints, c: Candidate, where: str) -> Iterator[Cause]:
+def _world(evidence: Evidence, config: Checkpoints, c: Candidate, where: str) -> Iterator[Cause]:
+    said = meanings(_log(evidence), SAYS).get("loader-world-size")
+    if said is not None:
+        words = [f"the log says: {said.evidence[0].text}", f"{where} is whole"]
+        yield _cause("loader-world-size", Certainty.LIKELY, where, words, ("the parallel sizes of the run that saved it, and of this one",))
+        return
     wrote = c.scalars.get("world_size")
     if isinstance(wrote, int) and config.world_size and wrote != config.world_size and c.format == "sharded":
         words = [f"written by {wrote} ranks, the job runs with {config.world_size}"]

@@ -26,6 +26,7 @@ from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 from runbooks.triage.text import findings_of
 
 EVENTS = ("host-rebooted", "daemon-upgraded", "daemon-restarted")
+LOOPS = ("too-many-deaths", "restart-loop")
 SLUG = "container-death"
 RUNS = ("running", "paused")
 UNASKED = "its restart policy asks for no start after code 0, and the fleet file names nothing that runs in it"
@@ -50,6 +51,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     if not [x for x in causes if not x.innocent]:
         causes += judge_kept(e, limits)
     late = {x.slug for x in death[1:] if x.slug in (*EVENTS, "oom-child")}  # behind the stronger word that was read of this very end
+    late |= set(LOOPS) if any(x.slug == "bad-command" for x in death) else set()  # what cannot be run ends at each start
     return _answer(e, c, _once(causes + judge_supervisors(e)), limits, late)
 
 

@@ -11,6 +11,8 @@ from runbooks.core.rules import book as book_of
 from runbooks.core.rules import by_the_rules
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
 from runbooks.data.evidence import DataFile, Evidence, Fault
+from runbooks.data.parsers.data_jsonl import MOST_KEYS
+from runbooks.data.parsers.key_error import lacking_key, plain
 from runbooks.parsers.file_magic import unpacked_name
 from runbooks.triage.text import findings_of, says
 
@@ -55,7 +57,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:  # noqa: ARG001 -
         SLUG,
         found,
         state=_state(evidence, found, unread),
-        headline=_headline(evidence, credible(found), unread),
+        headline=_headline(evidence, found, unread),
         must_not=() if found else ("rewrite data that was not found broken",),
         findings=(*findings(SLUG, credible(found), "data"), *_log_findings(evidence, causes)),
         by_hand=tuple(_look(path, reading) for path, reading in evidence.files.items()),
@@ -106,7 +108,9 @@ def _file(path: str, found: DataFile, evidence: Evidence) -> list[Cause]:
         out.append(_cause("compressed", path, words))
     if mark and "encoding" not in grouped:
         out.append(_marked(path, mark[0], evidence))
-    for f in found.limits[:5]:
+    out += _of_another_encoding(path, found, evidence)
+    out += [] if "wrong-key" in grouped else _asked_for(path, found, evidence)
+    for f in [x for x in found.limits if x.kind != "not-utf8"][:5]:
         ask = (f"the job's own loader on {path}",)
         cause = _cause(LIMIT.get(f.kind, "beyond-reader"), path, _words(path, f), sure=Certainty.POSSIBLE)
         out.append(cause.model_copy(update={"decides": ask}))
@@ -135,6 +139,35 @@ def _marked(path: str, mark: Fault, evidence: Evidence) -> Cause:
     return cause.model_copy(update={"decides": (f"whether the job's own loader takes the mark at the head of {path}",)})
 
 
+def _of_another_encoding(path: str, found: DataFile, evidence: Evidence) -> list[Cause]:
+    """A text of another form may be in any encoding. It is at fault where the job's log refuses the very byte that is not UTF-8 in it."""
+    log = evidence.log.value if isinstance(evidence.log, Known) else ""
+    seen = next((f for f in found.limits if f.kind == "not-utf8"), None)
+    if seen is None or not says(log, "data-check/encoding") or seen.detail.partition(" is ")[0] not in log:
+        return []
+    words = (_words(path, seen), "the job's log says that its reader takes the file for UTF-8 and refuses that byte")
+    cause = _cause("encoding", path, *words, sure=Certainty.LIKELY)
+    return [cause.model_copy(update={"decides": ("whether it is this file that the reader had open",)})]
+
+
+def _asked_for(path: str, found: DataFile, evidence: Evidence) -> list[Cause]:
+    """The job's log ends at a key that the records of this file do not have, or not all of them."""
+    asked = lacking_key(evidence.log.value) if isinstance(evidence.log, Known) else None
+    have = dict(found.keys)
+    if asked is None or found.kind == "index" or not have or found.below is None or len(have) >= MOST_KEYS:
+        return []
+    in_part = 0 < have.get(asked.key, 0) < found.lines
+    if (asked.key in have and not in_part) or asked.key in found.below or asked.elsewhere:
+        return []
+    near = next((k for k in have if plain(k) == plain(asked.key)), "") if not in_part else ""
+    shown = ", ".join(f"{k} ({n})" for k, n in found.keys[:8])
+    count = f"{have[asked.key]} of {found.lines} records of {path} have it" if in_part else f"no record of {path} has it"
+    sure = Certainty.LIKELY if in_part or near or asked.of_data else Certainty.POSSIBLE
+    words = (f"the job's log says: {asked.line}, and {count}; keys that occur: {shown}", f"`{near}` is the nearest" if near else "")
+    cause = _cause("wrong-key", path, *filter(None, words), sure=sure)
+    return [cause.model_copy(update={"decides": ("whether the line of code that asks for it reads a record of this file",)})]
+
+
 def _words(path: str, f: Fault) -> str:
     where = f"line {f.line}, " if f.line else ""
     return f"{path}: {where}byte {f.offset}: {f.detail}"
@@ -151,11 +184,13 @@ def _state(evidence: Evidence, causes: tuple[Cause, ...], unread: int) -> State:
     if not evidence.files:
         return State.NOT_APPLICABLE
     unsure = any(isinstance(r, Known) and _unsure(r.value) for r in evidence.files.values())
+    unsure = unsure or any(c.slug == "wrong-key" for c in causes)
     return State.CANNOT_TELL if unread or unsure else State.HEALTHY
 
 
-def _headline(evidence: Evidence, wrong: tuple[Cause, ...], unread: int) -> str:
-    if wrong:
+def _headline(evidence: Evidence, found: tuple[Cause, ...], unread: int) -> str:
+    asked = tuple(c for c in found if c.slug == "wrong-key")
+    if wrong := credible(found) or asked:
         return of_cause(book(), wrong[0], more=len(wrong) - 1)
     if not evidence.files:
         return "No data file was named: give the option `data`, or `data` of the node in the fleet file"

@@ -30,7 +30,8 @@ class DataFile(Frozen):
     more: int = 0
     lines: int = 0
     bytes: int = 0
-    keys: tuple[tuple[str, int], ...] = ()
+    keys: tuple[tuple[str, int], ...] = ()  # of the records, each with how many have it; at most MOST_KEYS of the reader
+    below: tuple[str, ...] | None = None  # keys of values inside the first records; None: an older record
     final_newline: bool = True
     older: bool = False  # the index is older than its data
 

@@ -3,7 +3,7 @@
 from runbooks.core.launch_config import Launch
 from runbooks.core.reading import Known
 from runbooks.core.verdict import Cause
-from runbooks.launch.causes import failed
+from runbooks.launch.causes import failed, possible
 from runbooks.launch.evidence import LaunchNodeFacts
 from runbooks.launch.parsers.launch_kind import Kind, Started, started_by
 from runbooks.launch.visible import listed
@@ -25,8 +25,22 @@ def command_causes(nodes: list[LaunchNodeFacts], launch: Launch) -> list[Cause]:
     if start.kind is Kind.OTHER:
         return [*(failed("launch-command", SUBJECT, w) for w in _other(start, launch)), *_total(start, nodes, launch)]
     if start.kind is Kind.PYTHON and not set_before(launch):
-        return [failed("launch-command", SUBJECT, f"{start.name} is not torchrun, and nothing else sets RANK and WORLD_SIZE")]
+        return _python(start, nodes, launch)
     return []
+
+
+def _python(start: Started, nodes: list[LaunchNodeFacts], launch: Launch) -> list[Cause]:
+    """A script without a launcher. For one process with one GPU it is right; what a program sets for itself is not read."""
+    itself = f"whether {start.name} starts its processes and sets their RANK and WORLD_SIZE itself"
+    if len(launch.nodes) > 1:
+        words = f"{start.name} is not torchrun, and nothing else that was read sets RANK and WORLD_SIZE"
+        return [failed("launch-command", SUBJECT, words, sure=False, decides=(itself,))]
+    cards = _cards(nodes, launch)
+    if cards is not None and cards < 2:
+        return []
+    many = f"the node has {cards} GPUs" if cards else "how many GPUs the node has is not known"
+    words = f"{start.name} is one process without torchrun, and {many}"
+    return [possible("launch-command", SUBJECT, words, decides=(itself, "whether it is meant to use one GPU"))]
 
 
 def command_unknowns(launch: Launch) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from runbooks.ray.cluster import NAME
 from runbooks.ray.errors import first_error
 from runbooks.ray.evidence import Actor, Evidence, LogFile, NodeLogs, RayJob
 from runbooks.ray.identity import actor_at, ip_of, of_job
-from runbooks.ray.parsers.ray_log import is_of_worker, worker_logs
+from runbooks.ray.parsers.ray_log import is_of_worker, said_by, worker_logs
 from runbooks.ray.words import cause
 from runbooks.triage.text import meanings, says
 
@@ -38,7 +38,7 @@ MEANS = {
     "actor-import-error": ("ray-job/actor-import-error", "host/package-missing"),
     **INTERFACE,
     "nccl-timeout": ("nccl/timeout-unexplained", "nccl/timeout-while-one-rank-prepares"),
-    "actor-crashed": ("container/crashed-by-signal",),
+    "actor-crashed": ("ray-job/actor-crashed", "container/crashed-by-signal"),
 }  # our causes of an actor's end that its own words can name, in this order, and their names in the knowledge base
 
 
@@ -126,7 +126,8 @@ def _death(e: Evidence, a: Actor, window_s: float) -> Cause:
     text = a.death_message
     ip = ip_of(a, e.nodes)
     subject = f"{a.class_name} {f'pid {a.pid}' if a.pid else 'without a process'} on {ip or a.node_id[:12] or 'an unknown node'}"
-    error = first_error((*lines, *text.splitlines()))
+    own = said_by(value_of(e.driver_log) or (), a.pid, ip, _head(e)) if a.pid else ()
+    error = first_error((*lines, *own, *text.splitlines()))
     kill, same = _kill(e, a, window_s)
     slug, sure = _kind(a, text, error, same is Same.YES)
     if isinstance(log, Unknown) and slug not in OF_RECORD and sure is Certainty.CONFIRMED:  # its log may name what came first
@@ -147,6 +148,11 @@ def _death(e: Evidence, a: Actor, window_s: float) -> Cause:
         else (f"the end of the worker's log of pid {a.pid} on {ip}", "the kernel log there")
     )
     return cause(slug, sure, subject, *words, decides=check)
+
+
+def _head(e: Evidence) -> str:
+    """The head's address, where a job's driver runs unless it asked for another node; "" where that is not known."""
+    return next((n.ip for n in value_of(e.nodes) or () if n.is_head), "")
 
 
 def _where(log: Known[LogFile] | Absent | Unknown) -> str:

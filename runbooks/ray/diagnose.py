@@ -1,11 +1,14 @@
 """Judges a Ray job that looks stuck or failed: what failed first, or which phase it is in and whether that is late."""
 
+from collections.abc import Iterator
+
 from runbooks.core.headline import of_cause
 from runbooks.core.judgment import credible, diagnosis, findings, ordered, state_of
 from runbooks.core.reading import Absent, Known, Unknown, value_of
 from runbooks.core.rules import book, by_the_rules
-from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
-from runbooks.ray.actors import judge_actors
+from runbooks.core.sizes import size
+from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding, State
+from runbooks.ray.actors import files_of, judge_actors, node_logs
 from runbooks.ray.cluster import judge_cluster, judge_leftovers
 from runbooks.ray.company import groups
 from runbooks.ray.evidence import Evidence, RayJob
@@ -94,11 +97,26 @@ def _answer(e: Evidence, causes: tuple[Cause, ...], limits: Limits) -> Diagnosis
         must_not=(*hands_off, "run `ray stop` on a node: it ends every Ray process there, of every job"),
         plans=plans,
         after=withheld,
-        findings=(*findings(SLUG, credible(causes), "ray"), *(findings_of(all_lines(e), "its logs", SLUG) if wrong else ())),
+        findings=(
+            *findings(SLUG, credible(causes), "ray"), *_full_disks(e, limits),
+            *(findings_of(all_lines(e), "its logs", SLUG) if wrong else ()),
+        ),
         unknowns=unjudged,
         by_hand=_by_hand(e),
         groups=groups(e, limits),
     )
+
+
+def _full_disks(e: Evidence, limits: Limits) -> Iterator[Finding]:
+    """Nodes where Ray can write next to nothing more: no cause by itself, and never left unsaid."""
+    for n in node_logs(e):
+        if n.disk_free_bytes is None or n.disk_free_bytes >= limits.disk_free_min_bytes:
+            continue
+        largest = max(files_of(n), key=lambda f: f.size_bytes, default=None)
+        of = f"; the largest log that was seen is {largest.path} with {size(largest.size_bytes)}" if largest else ""
+        issue = f"{n.node}: the disk of Ray's temp dir has {size(n.disk_free_bytes)} free{of}"
+        action = "make room there by hand (`du -x` on that disk): without it logs, spilling and environments fail"
+        yield Finding(priority="HIGH", category="ray", issue=issue, action=action)
 
 
 def _unread(e: Evidence) -> tuple[str, ...]:

@@ -115,7 +115,7 @@ class NodeLogs(Frozen):
     raylet_state: str = ""  # of its process, as the kernel names it
     raylet_halted: Halted | None = None  # its process, where a signal has stopped it
     stopped: tuple[Halted, ...] = ()  # then also others of its session on that node that are stopped
-    logs: Logs = Known[tuple[LogFile, ...]](value=())  # of workers and drivers; Absent: Ray has no folder of logs there
+    logs: Logs = Known[tuple[LogFile, ...]](value=())  # of workers, drivers, their set-up; Absent: Ray has no folder of logs there
     autoscaler: LogFile | None = None  # its log, on the head; None: there is none
     events: tuple[str, ...] = ()  # the head's last events about jobs
     activity: tuple[WorkerActivity, ...] = ()

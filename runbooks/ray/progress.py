@@ -6,6 +6,7 @@ from runbooks.core.reading import Unknown, value_of, value_or
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.ray.actors import INTERFACE, files_of, node_logs, ooms_of
 from runbooks.ray.evidence import Evidence
+from runbooks.ray.parsers.ray_log import is_of_setup
 from runbooks.ray.phases import PhaseReached, default_phases, is_silent, late_after_s, reached
 from runbooks.ray.words import cause
 from runbooks.triage.text import meanings
@@ -18,7 +19,7 @@ NAN = {"loss-nan": ("ray-job/loss-nan",)}
 
 def all_lines(e: Evidence) -> tuple[str, ...]:
     """Driver's lines, then every worker's, the least recently written file first."""
-    files = sorted((f for n in node_logs(e) for f in files_of(n)), key=lambda f: -f.age_s)
+    files = sorted((f for n in node_logs(e) for f in files_of(n) if not is_of_setup(f.path)), key=lambda f: -f.age_s)
     return (*(value_of(e.driver_log) or ()), *(line for f in files for line in value_or(f.lines, ())))
 
 

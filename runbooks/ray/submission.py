@@ -2,12 +2,13 @@
 
 from typing import TYPE_CHECKING
 
-from runbooks.core.reading import Known, value_of
+from runbooks.core.reading import Known, value_of, value_or
 from runbooks.core.verdict import Cause, Certainty
-from runbooks.ray.actors import named_by_driver, node_logs
+from runbooks.ray.actors import files_of, named_by_driver, node_logs
 from runbooks.ray.cluster import NAME, holders
 from runbooks.ray.errors import first_error
 from runbooks.ray.evidence import Actor, Evidence, PlacementGroup, RayJob
+from runbooks.ray.parsers.ray_log import as_a_worker_said_it, is_of_setup
 from runbooks.ray.placing import all_of, no_such_resource, packed_on_one_node, placed_when_empty
 from runbooks.ray.words import cause
 from runbooks.triage.text import meanings
@@ -39,6 +40,9 @@ def judge_job(e: Evidence, job: RayJob, limits: "Limits") -> list[Cause]:
         elif short:
             words = f"it waits since {waited:.0f} s for {short}"
             found.append(cause("resources-busy", Certainty.CONFIRMED, subject, words, *_held(e, job.resources)))
+        elif said := setup_errors(e, job):
+            check = ("whether it is this job's environment: the runtime_env of its record, and the time of those lines",)
+            found.append(cause("runtime-env-failed", Certainty.LIKELY, subject, *said, f"it is PENDING for {waited:.0f} s", decides=check))
         elif waited > limits.job_start_timeout_s:
             words = f"PENDING for {waited:.0f} s, beyond the start limit of {limits.job_start_timeout_s:.0f} s"
             found.append(cause("start-timed-out", Certainty.LIKELY, subject, words))
@@ -66,7 +70,11 @@ def _failed(e: Evidence, job: RayJob, subject: str) -> list[Cause]:
     if error in ("JOB_SUPERVISOR_ACTOR_DIED", "JOB_SUPERVISOR_ACTOR_UNKNOWN_FAILURE") or dead:
         check = ("the supervisor's log on its node, the kernel log there",)
         return [cause("supervisor-died", Certainty.LIKELY, subject, text[:300] or error, decides=check)]
-    real = first_error((*(value_of(e.driver_log) or ()), *text.splitlines()))
+    if said := setup_errors(e, job):
+        check = (f"runtime_env_setup-{job.job_id or 'JOB'}*.log on that node, to its end",)
+        return [cause("runtime-env-failed", Certainty.LIKELY, subject, *said, decides=check)]
+    driver = value_of(e.driver_log) or ()
+    real = as_a_worker_said_it(first_error((*driver, *text.splitlines())), driver)
     if not real and job.exit_code is None and not job.job_id and not value_of(e.driver_log) and not _supervisors(e, job):
         return [_never_ran(e, job, subject)]
     code = f"its entrypoint ended with {job.exit_code}" if job.exit_code is not None else text[:200] or NO_WORDS
@@ -75,6 +83,18 @@ def _failed(e: Evidence, job: RayJob, subject: str) -> list[Cause]:
     sure = Certainty.CONFIRMED if real else Certainty.LIKELY
     above: tuple[str, ...] = () if real else ("the driver's log above its end",)
     return [cause("entrypoint-failed", sure, subject, real or code, code if real else "", decides=above)]
+
+
+def setup_errors(e: Evidence, job: RayJob) -> tuple[str, ...]:
+    """What installed the job's environment and failed at it: lines of a raylet in its driver's log, and for a job that waits those of the
+    logs of the raylets that were written since."""
+    lines = [x for x in value_of(e.driver_log) or () if x.startswith("(raylet")]
+    if job.status == "PENDING" and job.started_at:
+        waited = (e.taken_at - job.started_at).total_seconds()
+        new = [f for n in node_logs(e) for f in files_of(n) if is_of_setup(f.path) and f.age_s < waited]
+        lines += [f"(raylet, {f.node}) {line}" for f in new for line in value_or(f.lines, ())]
+    found = meanings(lines, {"runtime-env-failed": SAYS["runtime-env-failed"]})
+    return tuple(x.text[:300] for c in found.values() for x in c.evidence[:3])
 
 
 def _supervisors(e: Evidence, job: RayJob) -> list[Actor]:

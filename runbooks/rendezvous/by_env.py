@@ -11,8 +11,9 @@ from runbooks.core.verdict import Cause, Group
 from runbooks.parsers.address import host_port, is_loopback
 from runbooks.rendezvous.causes import benign, likely, possible
 from runbooks.rendezvous.evidence import Evidence, NodeFacts, Port, Worker
-from runbooks.rendezvous.launches import MASTER_PORT, live_workers
+from runbooks.rendezvous.launches import MASTER_PORT
 from runbooks.rendezvous.life import from_inside, known_nodes, place_of
+from runbooks.rendezvous.workers import holds, live_workers
 
 NAMED = 4  # ranks in a sentence
 
@@ -142,7 +143,7 @@ def _store(job: EnvJob, evidence: Evidence, import_s: float) -> Iterator[Cause]:
             young = (f"it is {age:.0f} s old",) if age < import_s else ()
             check = ("its log: has it called init_process_group, or did its store end?", *young)
             yield possible("store-host-died", job.at, f"{who} lives, and nothing listens on port {port.port} there", decides=check)
-        elif port.listeners and not _holds(zero, port, node):
+        elif port.listeners and not holds(zero, port, node):
             held = f"pid {', '.join(map(str, port.listeners))} listens on port {port.port} of {node.node}"
             words = f"{held}, and {who} has to open its store there"
             yield likely("port-other-job", job.at, words, decides=("whose process listens there: ss -ltnp on that node",))
@@ -161,12 +162,6 @@ def _boot(w: Worker, evidence: Evidence) -> str:
 def _store_port(zero: Worker, node: NodeFacts | None) -> Port | None:
     """The port of its store; None where it was not looked at."""
     return next((p for p in node.ports if str(p.port) == _port(zero)), None) if node else None
-
-
-def _holds(w: Worker, port: Port, node: NodeFacts) -> bool:
-    """Whether the rank, or a process that it started, listens there."""
-    below = {x.pid for x in node.workers if x.ppid == w.pid}
-    return bool({w.pid, *below} & set(port.listeners))
 
 
 def _waits(job: EnvJob, evidence: Evidence) -> Iterator[Cause]:

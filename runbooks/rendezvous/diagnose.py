@@ -7,6 +7,7 @@ from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
 from runbooks.core.rules import book, by_the_rules
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 from runbooks.rendezvous.advice import always, besides, proposals
+from runbooks.rendezvous.barrier import barrier_causes
 from runbooks.rendezvous.by_env import EnvJob, env_causes, env_jobs
 from runbooks.rendezvous.causes import confirmed, possible
 from runbooks.rendezvous.company import groups
@@ -20,6 +21,7 @@ from runbooks.rendezvous.ports import port_causes
 from runbooks.rendezvous.putback import judge_putback
 from runbooks.rendezvous.runs import judge_run, of_backend, subject
 from runbooks.rendezvous.stores import store_causes
+from runbooks.rendezvous.unresolved import unresolved_causes
 from runbooks.rendezvous.whole import whole_runs
 from runbooks.triage.text import meanings
 
@@ -82,7 +84,7 @@ def _places(evidence: Evidence, jobs: tuple[EnvJob, ...], limits: Limits) -> lis
     import_s = limits.old_agent_age_s
     return [
         *found, *launch_causes(evidence), *env_causes(evidence, jobs, import_s), *store_causes(evidence, jobs, import_s),
-        *port_causes(evidence, import_s),
+        *port_causes(evidence, import_s), *unresolved_causes(evidence),
     ]  # fmt: skip
 
 
@@ -109,7 +111,7 @@ def _follows(evidence: Evidence) -> list[Cause]:
     return [
         possible(slug, "what was pasted", "this text usually follows something earlier", decides=decides)
         for slug in meanings(evidence.symptom, _FOLLOWS)
-    ]
+    ] + barrier_causes(evidence.symptom)
 
 
 def _headline(causes: tuple[Cause, ...], evidence: Evidence) -> str:

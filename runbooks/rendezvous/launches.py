@@ -5,9 +5,11 @@ from itertools import groupby
 from runbooks.core.verdict import Cause
 from runbooks.parsers.address import host_port, is_loopback
 from runbooks.parsers.torchrun_cmdline import DEFAULT_RUN_ID
+from runbooks.rendezvous.bare import bare_causes
 from runbooks.rendezvous.causes import confirmed, likely
 from runbooks.rendezvous.evidence import Agent, Evidence, Worker
 from runbooks.rendezvous.life import known_nodes, place_of
+from runbooks.rendezvous.workers import live_workers
 
 MASTER_PORT = 29500  # torchrun's own default
 ONE_JOB = "which script each of them starts: whether they are one job"
@@ -17,11 +19,6 @@ NO_ENDPOINT = "localhost"  # what c10d takes then; a master address is not looke
 def live_agents(evidence: Evidence) -> list[Agent]:
     """Agents on all nodes that could be read."""
     return [a for n in known_nodes(evidence) for a in n.agents if a.state not in "ZX"]
-
-
-def live_workers(evidence: Evidence) -> list[Worker]:
-    """Workers on all nodes that could be read, without their children."""
-    return [w for n in known_nodes(evidence) for w in n.workers if w.state not in "ZX" and not w.loader]
 
 
 def launch_causes(evidence: Evidence) -> list[Cause]:
@@ -165,17 +162,11 @@ def _loopback(agents: list[Agent], evidence: Evidence) -> list[Cause]:
 
 def _workers(evidence: Evidence) -> list[Cause]:
     workers = live_workers(evidence)
-    causes = [_plain(w) for w in workers if w.run_id is None and not w.by_env]
+    causes = bare_causes([w for w in workers if w.run_id is None and not w.by_env], evidence)
     mine = [w for w in workers if w.run_id is not None]
     for run, group in groupby(sorted(mine, key=lambda w: w.run_id or ""), key=lambda w: w.run_id or ""):
         causes += _counts(run, list(group))
     return causes + _addresses(mine, evidence)
-
-
-def _plain(worker: Worker) -> Cause:
-    words = f"pid {worker.pid} on {worker.node} belongs to job {worker.job} and has no RANK, WORLD_SIZE or LOCAL_RANK"
-    decides = ("whether this job is meant to be distributed",)
-    return likely("plain-python", f"pid {worker.pid} on {worker.node}", words, decides=decides)
 
 
 def _counts(run: str, workers: list[Worker]) -> list[Cause]:

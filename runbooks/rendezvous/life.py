@@ -41,11 +41,18 @@ def hosts_of(addr: str, nodes: tuple[NodeFacts, ...]) -> tuple[NodeFacts, ...]:
     return tuple(n for n in nodes if addr.lower() in {name.lower() for name in n.names})
 
 
+def owners_of(host: str, evidence: Evidence) -> tuple[NodeFacts, ...]:
+    """The nodes that answer to that name; where none does, those that have an address to which a node resolves it."""
+    asked = [r for n in known_nodes(evidence) for r in n.reach if r.address.rpartition(":")[0].strip("[]") == host]
+    there = {ip for r in asked for ip in r.resolves if not is_loopback(ip)}
+    return hosts_of(host, nodes := known_nodes(evidence)) or tuple(n for n in nodes if there & {*n.names, *n.own_addresses})
+
+
 def place_of(endpoint: str, evidence: Evidence) -> str:
-    """The endpoint under one name, whichever of its machine's names it was given: `boot id:port`; as it is where nobody owns it."""
-    host, _, port = address_of(endpoint, 29400).rpartition(":")
-    owners = {n.boot_id for n in hosts_of(host.strip("[]"), known_nodes(evidence))}
-    return f"{owners.pop()}:{port}" if len(owners) == 1 and not is_loopback(host) else endpoint
+    """The endpoint under one name, whichever of its machine's names it was given: `boot id:port`; `host:port` where nobody owns it."""
+    host, _, port = (at := address_of(endpoint, 29400)).rpartition(":")
+    owners = {n.boot_id for n in owners_of(host.strip("[]"), evidence)}
+    return f"{owners.pop()}:{port}" if len(owners) == 1 and not is_loopback(host) else at
 
 
 def agents_of(run: RunKeys, evidence: Evidence) -> tuple[Agent, ...]:

@@ -7,8 +7,9 @@ from runbooks.core.verdict import Cause
 from runbooks.parsers.address import address_of
 from runbooks.rendezvous.causes import benign, confirmed, likely
 from runbooks.rendezvous.evidence import Agent, Evidence, NodeFacts, Port
-from runbooks.rendezvous.launches import live_agents, live_workers
+from runbooks.rendezvous.launches import live_agents
 from runbooks.rendezvous.life import known_nodes
+from runbooks.rendezvous.workers import live_workers
 from runbooks.triage.text import says
 
 

@@ -5,8 +5,11 @@ from runbooks.parsers.address import address_of, is_loopback
 from runbooks.rendezvous.by_env import EnvJob
 from runbooks.rendezvous.causes import benign, confirmed, likely, possible
 from runbooks.rendezvous.evidence import Agent, Evidence, NodeFacts, Reachability, StoreView
-from runbooks.rendezvous.launches import live_agents, live_workers, meets_at
-from runbooks.rendezvous.life import hosts_of, known_nodes, place_of
+from runbooks.rendezvous.launches import live_agents, meets_at
+from runbooks.rendezvous.life import known_nodes, owners_of, place_of
+from runbooks.rendezvous.workers import live_workers
+
+_BY_ADDRESS = "whether the job's torch compares addresses: `grep host_ip_list` in its torch/distributed/elastic/rendezvous/utils.py"
 
 
 def store_causes(evidence: Evidence, jobs: tuple[EnvJob, ...], import_s: float) -> list[Cause]:
@@ -19,7 +22,7 @@ def store_causes(evidence: Evidence, jobs: tuple[EnvJob, ...], import_s: float) 
         shut = _shut(store, users, evidence)
         causes += shut
         if asks and not store.answers and not shut:
-            causes.append(_nobody(store, asks, evidence, import_s))
+            causes += _nobody(store, asks, evidence, import_s)
         if store.answers and users:
             causes += _cut_off(store, users, evidence)
         if store.answers and not users and not any(job.place == here for job in jobs):
@@ -58,9 +61,9 @@ def _shut(store: StoreView, users: list[Agent], evidence: Evidence) -> list[Caus
     return [likely("proxy-closes", store.endpoint, *words, decides=check)]
 
 
-def _nobody(store: StoreView, users: list[Agent], evidence: Evidence, import_s: float) -> Cause:
+def _nobody(store: StoreView, users: list[Agent], evidence: Evidence, import_s: float) -> list[Cause]:
     """Nobody reaches it: its host is gone, or lives and never opened it, or the way is closed for all."""
-    owners = hosts_of(_host(store), known_nodes(evidence))
+    owners = owners_of(_host(store), evidence)
     words = [f"{store.endpoint} answers nobody, and {_who(users)} need it"]
     for node in owners:
         there = [a for a in users if a.node == node.node]
@@ -69,32 +72,36 @@ def _nobody(store: StoreView, users: list[Agent], evidence: Evidence, import_s: 
     words += [f"{n.node} owns that address and runs no agent of it" for n in owners]
     if held := [n.node for n in owners if _open(store, n)]:
         seen = f"yet its port is open on {', '.join(held)}: something else listens there"
-        return likely("port-other-job", store.endpoint, *words, seen, decides=("who listens there: ss -ltnp on that node",))
-    return (confirmed if owners else possible)("store-host-died", store.endpoint, *words)
+        return [likely("port-other-job", store.endpoint, *words, seen, decides=("who listens there: ss -ltnp on that node",))]
+    return [(confirmed if owners else possible)("store-host-died", store.endpoint, *words)]
 
 
 def _lives(
     store: StoreView, agents: list[Agent], node: NodeFacts, words: list[str], evidence: Evidence, import_s: float
-) -> Cause:
+) -> list[Cause]:
     """An agent lives on the store's machine."""
     port, host = _port(store), _host(store)
     words = [*words, f"{_who(agents)} lives on the machine of that address"]
     if _open(store, node):
-        return likely("store-unreachable-from-node", store.endpoint, *words, f"port {port} is open on {node.node} itself",
-                      decides=("firewall and address on which it listens",))  # fmt: skip
+        return [likely("store-unreachable-from-node", store.endpoint, *words, f"port {port} is open on {node.node} itself",
+                       decides=("firewall and address on which it listens",))]  # fmt: skip
     ids = {a.launch.run_id for a in agents}
     formed = [w for w in live_workers(evidence) if w.run_id in ids]
     if formed:
         seen = f"workers of {', '.join(sorted(ids))} run, so the store was there once: pid {formed[0].pid} on {formed[0].node}"
-        return likely("store-host-died", store.endpoint, *words, seen, decides=("which agent was the store's host, and its end",))
+        return [likely("store-host-died", store.endpoint, *words, seen, decides=("which agent was the store's host, and its end",))]
     knows = [_takes_itself_for(a, node, host) for a in agents]
     names = f"{node.host_name} resolves to {', '.join(node.own_addresses) or 'nothing'} on {node.node} itself"
     if node.host_name and not any(knows):
         told = [f"{k} is given" for a in agents for k in [f"is_host={a.launch.conf.get('is_host')}"] if "is_host" in a.launch.conf]
-        return confirmed("store-never-hosted", store.endpoint, *words, f"nothing listens on port {port} there", names, *told)
+        return [confirmed("store-never-hosted", store.endpoint, *words, f"nothing listens on port {port} there", names, *told)]
     age = min(node.clock_s - a.started_s for a in agents)
     check = ("its log: does it still start, or did its store end?", *((f"it is {age:.0f} s old",) if age < import_s else ()))
-    return possible("store-host-died", store.endpoint, *words, f"nothing listens on port {port} there", decides=check)
+    found = [possible("store-host-died", store.endpoint, *words, f"nothing listens on port {port} there", decides=check)]
+    if node.host_name and not any("is_host" in a.launch.conf for a in agents) and not _goes_by(host, node):
+        other = f"{host} is no name that {node.node} has for itself, only its address: older versions of torch compare the names alone"
+        found.append(possible("store-never-hosted", store.endpoint, *words, names, other, decides=(_BY_ADDRESS,)))
+    return found
 
 
 def _host(store: StoreView) -> str:
@@ -119,6 +126,11 @@ def _takes_itself_for(agent: Agent, node: NodeFacts, host: str) -> bool:
     there = {ip for r in node.reach if r.address.rpartition(":")[0].strip("[]") == given for ip in r.resolves}
     mine = {*node.own_addresses, *node.canonical, node.host_name}
     return is_loopback(given) or given in mine or bool(there & set(node.own_addresses))
+
+
+def _goes_by(host: str, node: NodeFacts) -> bool:
+    """Whether that is a name, or an address, by which every version of torch knows its own machine."""
+    return is_loopback(host) or host in {node.host_name, *node.own_addresses, *node.canonical}
 
 
 def _cut_off(store: StoreView, users: list[Agent], evidence: Evidence) -> list[Cause]:

@@ -100,7 +100,8 @@ def _worker(v: SpawningView, i: PodInside) -> None:
             said = [f"no worker process and no log in the pod {v.waits_s:.0f} s after its start"]
             said += [f"the orchestrator says: {x}" for x in (v.orch.ssh_failed[-1:] if v.orch else ())]
             seen, decides = start_at_work(v, i)
-            v.say("worker-not-started", POSSIBLE if seen else SURE, *said, *seen, decides=decides)
+            full = ("whether it starts once its disk has room: without room it cannot write a log",) if v.has("pod-disk-full") else ()
+            v.say("worker-not-started", POSSIBLE if seen else LIKELY if full else SURE, *said, *seen, decides=(*decides, *full))
         return
     pid = i.processes[0].pid
     beat = v.age(v.row.heartbeat)

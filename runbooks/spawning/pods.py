@@ -9,6 +9,7 @@ from runbooks.spawning.around import CLOCKS_S, refused, unnamed
 from runbooks.spawning.capacity import judge_capacity
 from runbooks.spawning.inside import FULL, judge_step
 from runbooks.spawning.parsers.orchestrator_log import line_time
+from runbooks.spawning.parsers.refusals import refusals, shell_refusals
 from runbooks.spawning.view import SpawningView
 from runbooks.triage.closing import closing_error
 from runbooks.triage.text import meanings, says
@@ -61,6 +62,10 @@ def _never(v: SpawningView) -> None:
               decides=("the account's balance now", "is that line about this worker's create call?"))  # fmt: skip
     elif lines:
         judge_capacity(v, lines)
+    elif v.orch and (denied := refusals(v.orch.step_failed)):
+        check = ("one call by hand with the same key that creates something: it may only read",)
+        words = "the row has no pod, and the orchestrator's words about it end with a refusal:"
+        v.say("api-refused", LIKELY, words, *denied[-2:], about="the provider's API", decides=check)
     elif v.orch and v.orch.step_failed:
         judge_step(v, "the row has no pod")
     elif old and v.row:
@@ -157,7 +162,9 @@ def _coming(v: SpawningView, pod: Pod) -> None:
     seen = any(r.pod is not None and r.pod.runtime is Runtime.THERE for r in v.reads)
     if not container and not seen and not v.causes:
         phase, line = last_phase(v.log)
-        if phase is LogEvent.STARTED:
+        if told := shell_refusals(v.log):
+            _shell_refuses(v, pod, told)
+        elif phase is LogEvent.STARTED:
             _started(v, pod, line)
         else:
             _pulling(v, pod)
@@ -190,6 +197,13 @@ def _started(v: SpawningView, pod: Pod, line: str) -> None:
     said += tuple(f"the log ends with an error: {x}" for x in closing_error(v.log)[-3:])
     check = ("the container's own log", "the start command, run by hand in that image", "do other pods of this start command stay up?")
     v.say("start-command-fails", LIKELY if v.apart else POSSIBLE, *said, about=about, decides=check)
+
+
+def _shell_refuses(v: SpawningView, pod: Pod, told: list[str]) -> None:
+    """A shell speaks in the pod's log: so the image is there, its container was started, and the shell could not run a command."""
+    check = ("the container's own log", "the start command, run by hand in that image")
+    words = f"a shell in its container says ({len(told)} lines of that kind): {told[-1][:200]}"
+    v.say("start-command-fails", LIKELY if v.apart or len(told) > 1 else POSSIBLE, words, about=f"pod {pod.id}", decides=check)
 
 
 def _usually(v: SpawningView) -> tuple[str, ...]:

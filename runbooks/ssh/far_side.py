@@ -191,6 +191,11 @@ def _keys(v: SshView, far: FarSide, w: Wire) -> None:
         setting = far.settings.get("authorizedkeysfile", "?")
         said = f"the key stands in {', '.join(aside)}, and this sshd reads {files}: AuthorizedKeysFile {setting}"
         v.say("authorized-keys-elsewhere", SURE, said, about=f"sshd on {far.host}")
+    elif fails := [x for x in far.other_lines if program and "AuthorizedKeysCommand" in x and program in x]:
+        said = f"{', '.join(w.offered)} stands in none of: {files}. This sshd also asks a program, which fails: {fails[-1]}"
+        runs_as = far.settings.get("authorizedkeyscommanduser", "its AuthorizedKeysCommandUser")
+        check = (f"`{program} {v.e.user}` started by hand as {runs_as}",)
+        v.say("authorized-keys-elsewhere", LIKELY, said, about=f"sshd on {far.host}", decides=check)
     elif not read and program:
         v.say(
             "publickey-denied",

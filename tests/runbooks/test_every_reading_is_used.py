@@ -81,7 +81,7 @@ LEFT = {  # what a judgment leaves alone, and who needs it
         SHARED: "RayHead.stopped RayNode.resources Served.halted",
     },
     "data-check": {
-        SHOWN: "DataFile.bytes DataFile.final_newline DataFile.keys Evidence.node",
+        SHOWN: "DataFile.bytes DataFile.final_newline Evidence.node",
         ENGINE: "Evidence.hands_off Evidence.taken_at",
         TARGET: "DataFile.path",
     },
@@ -107,8 +107,8 @@ LEFT = {  # what a judgment leaves alone, and who needs it
                 "GpuSet.pci_count RowRemap.correctable RowRemap.failed RowRemap.pending RowRemap.uncorrectable",
     },
     "ray-job": {
-        SHOWN: "LogFile.size_bytes RayJob.entrypoint StartPhase.usual_s WorkerActivity.command",
-        SHARED: "KernelOom.cgroup KernelOom.memcg RayNode.is_head",
+        SHOWN: "RayJob.entrypoint StartPhase.usual_s WorkerActivity.command",
+        SHARED: "KernelOom.cgroup KernelOom.memcg",
     },
     "ssh-auth-failure": {
         SHOWN: "Accepted.address FarSide.log_source Offer.ciphers Offer.host_keys Offer.kex Offer.macs Wire.address Wire.offer",

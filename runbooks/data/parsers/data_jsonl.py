@@ -15,7 +15,10 @@ LONGEST_LINE = 64 << 20
 PIECE = 1 << 20  # unpacked bytes at a time
 MOST = 20  # faults that are kept
 OF_ANY_TEXT = ("bad-line", "not-object", "several-values", "empty-line", "encoding", "cut-last-line")  # what a text of no JSON gets
-LIMITS = ("too-long", "too-deep", "other-format", "version")  # of this reader: nothing is wrong with the file by them
+MOST_KEYS = 200  # that are told
+RECORDS = 1000  # whose inner values are looked into
+DEPTH = 4  # below a record
+LIMITS = ("too-long", "too-deep", "other-format", "not-utf8", "version")  # of this reader: nothing is wrong with the file by them
 
 
 class DataFault(NamedTuple):
@@ -33,9 +36,10 @@ class DataFound(NamedTuple):
     lines: int
     faults: tuple[DataFault, ...]
     more: int  # faults beyond those kept
-    keys: tuple[tuple[str, int], ...]  # key -> in how many lines, most frequent first
+    keys: tuple[tuple[str, int], ...]  # key -> in how many lines, most frequent first; of one array in how many of its objects
     bytes: int
     final_newline: bool
+    below: tuple[str, ...] = ()  # keys of values inside the first records
 
 
 def sniff(head: bytes) -> DataFault | None:
@@ -88,15 +92,29 @@ def one_value(data: bytes, size: int) -> DataFound:
     if len(data) < size:
         return DataFound(0, (DataFault("too-long", f"{what} of {size} bytes; at most {LONGEST_LINE} are parsed"),), 0, (), size, end)
     try:
-        json.loads(data.decode("utf-8-sig"))
+        value = json.loads(data.decode("utf-8-sig"))
     except RecursionError:
         return DataFound(0, (DataFault("too-deep", f"{what}, nested too deeply"),), 0, (), size, end)
     except UnicodeDecodeError as e:
-        return DataFound(0, (DataFault("encoding", f"byte 0x{data[e.start]:02x} is not UTF-8", 0, e.start),), 0, (), size, end)
+        return DataFound(0, (_not_utf8(data, e, 0, 0),), 0, (), size, end)
     except ValueError as e:
         return DataFound(0, (_broken(what, data, e),), 0, (), size, end)
     told = DataFault("json-array", f"{what}: read it as one value, or write one object per line")
-    return DataFound(0, (*_mark(data), told), 0, (), size, end)
+    keys: dict[str, int] = {}
+    below: set[str] = set()
+    for record in value if isinstance(value, list) else ():
+        if isinstance(record, dict):
+            _count(record, keys)
+            _inner(record, below)
+    return DataFound(0, (*_mark(data), told), 0, _ranked(keys), size, end, tuple(sorted(below)[:MOST_KEYS]))
+
+
+def _not_utf8(data: bytes, e: UnicodeDecodeError, line: int, offset: int) -> DataFault:
+    """Another encoding; a character of which only the first bytes are there, at the end of all, is the mark of a file that was cut off."""
+    if e.reason == "unexpected end of data" and not data.endswith(b"\n"):
+        words = f"{'the last line' if line else 'it'} ends within a character: byte 0x{data[e.start]:02x} has no end"
+        return DataFault("cut-last-line", words, line, offset + e.start)
+    return DataFault("encoding", f"byte 0x{data[e.start]:02x} is not UTF-8", line, offset + e.start)
 
 
 def _broken(what: str, data: bytes, e: ValueError) -> DataFault:
@@ -119,6 +137,8 @@ def check_lines(lines: Iterable[bytes], head: bytes, text_key: str = "") -> Data
     if first is not None:
         return DataFound(0, (first,), 0, (), len(head), head.endswith(b"\n"))
     line, missing, objects, skipping, other = b"", 0, 0, False, True
+    below: set[str] = set()
+    strange: DataFault | None = None
     for line in lines:
         if skipping:  # the rest of a line that was too long
             skipping, offset = not line.endswith(b"\n"), offset + len(line)
@@ -126,7 +146,8 @@ def check_lines(lines: Iterable[bytes], head: bytes, text_key: str = "") -> Data
         skipping = len(line) > LONGEST_LINE and not line.endswith(b"\n")
         count += 1
         other = other and line.lstrip()[:1] not in (b"{", b"[")
-        fault = _line(line, count, offset, keys, text_key)
+        fault = _line(line, count, offset, keys, text_key, below)
+        strange = strange or (fault if fault is not None and fault.kind == "encoding" else None)
         if fault is not None and fault.kind == "wrong-key":
             missing += 1
         objects += fault is None or fault.kind == "wrong-key"
@@ -136,7 +157,7 @@ def check_lines(lines: Iterable[bytes], head: bytes, text_key: str = "") -> Data
                 faults.append(fault)
         offset += len(line)
     final = line.endswith(b"\n")
-    ranked = tuple(sorted(keys.items(), key=lambda k: (-k[1], k[0]))[:20])
+    ranked = _ranked(keys)
     faults = [_explain(f, count, final, missing, ranked) for f in faults]
     if count == 0:
         faults.append(DataFault("empty", "no line"))
@@ -144,7 +165,8 @@ def check_lines(lines: Iterable[bytes], head: bytes, text_key: str = "") -> Data
     if never and not objects and other and all(f.kind in OF_ANY_TEXT for f in faults):
         what = f"no line of {count} begins" if count > 1 else "its only line does not begin"
         faults, more = [DataFault("other-format", f"{what} like JSON: a text of another form")], 0
-    return DataFound(count, (*_mark(head), *faults), more, ranked, offset, final)
+        faults += [strange._replace(kind="not-utf8")] if strange else []
+    return DataFound(count, (*_mark(head), *faults), more, ranked, offset, final, tuple(sorted(below)[:MOST_KEYS]))
 
 
 def _mark(head: bytes) -> tuple[DataFault, ...]:
@@ -152,7 +174,7 @@ def _mark(head: bytes) -> tuple[DataFault, ...]:
     return (DataFault("bom", "a byte order mark (EF BB BF) before the first value", 1, 0),) if head.startswith(BOM) else ()
 
 
-def _line(line: bytes, number: int, offset: int, keys: dict[str, int], text_key: str) -> DataFault | None:
+def _line(line: bytes, number: int, offset: int, keys: dict[str, int], text_key: str, below: set[str]) -> DataFault | None:
     if len(line) > LONGEST_LINE:
         return DataFault("too-long", f"more than {LONGEST_LINE} bytes in one line: it was not parsed", number, offset)
     if not line.strip():
@@ -162,11 +184,11 @@ def _line(line: bytes, number: int, offset: int, keys: dict[str, int], text_key:
     try:
         text = line.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as e:
-        return DataFault("encoding", f"byte 0x{line[e.start]:02x} is not UTF-8", number, offset + e.start)
-    return _value(text.strip(), number, offset, keys, text_key)
+        return _not_utf8(line, e, number, offset)
+    return _value(text.strip(), number, offset, keys, text_key, below)
 
 
-def _value(text: str, number: int, offset: int, keys: dict[str, int], text_key: str) -> DataFault | None:
+def _value(text: str, number: int, offset: int, keys: dict[str, int], text_key: str, below: set[str]) -> DataFault | None:
     try:
         value, end = json.JSONDecoder().raw_decode(text)
     except ValueError as e:
@@ -183,17 +205,37 @@ def _value(text: str, number: int, offset: int, keys: dict[str, int], text_key: 
         )
     if not isinstance(value, dict):
         return DataFault("not-object", f"a {type(value).__name__}, not an object", number, offset)
+    if number <= RECORDS:
+        _inner(value, below)
     return _keys(value, number, offset, keys, text_key)
 
 
 def _keys(value: dict[str, Any], number: int, offset: int, keys: dict[str, int], text_key: str) -> DataFault | None:
-    for key in value:
-        if key in keys or len(keys) < 1000:
-            keys[key] = keys.get(key, 0) + 1
+    _count(value, keys)
     if text_key and not isinstance(value.get(text_key), str):
         found = "is not there" if text_key not in value else f"is a {type(value[text_key]).__name__}"
         return DataFault("wrong-key", f"key {text_key!r} {found}", number, offset)
     return None
+
+
+def _count(record: dict[str, Any], keys: dict[str, int]) -> None:
+    for key in record:
+        if key in keys or len(keys) < 1000:
+            keys[key] = keys.get(key, 0) + 1
+
+
+def _ranked(keys: dict[str, int]) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted(keys.items(), key=lambda k: (-k[1], k[0]))[:MOST_KEYS])
+
+
+def _inner(value: Any, below: set[str], depth: int = 0) -> None:
+    """Adds the keys of objects inside a record, in its lists too."""
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    if depth < DEPTH and len(below) <= MOST_KEYS:
+        for item in inside:
+            if isinstance(item, dict):
+                below.update(item)
+            _inner(item, below, depth + 1)
 
 
 def _explain(fault: DataFault, count: int, final: bool, missing: int, keys: tuple[tuple[str, int], ...]) -> DataFault:

@@ -49,6 +49,7 @@ class _Block:
         self.used: int | None = None
         self.limit: int | None = None
         self.memcg: dict[int, bool] = {}  # by the pid that was chosen
+        self.chosen: int | None = None  # the last of them of which no kill was told yet
 
     def take(self, line: str) -> None:
         if usage := _USAGE.search(line):
@@ -58,7 +59,14 @@ class _Block:
         elif old := _OLD.search(line):
             self.constraint, self.of, self.group = "CONSTRAINT_MEMCG", old[1], old[2]
         elif before := _BEFORE.search(line):
-            self.memcg[int(before[2])] = before[1] != "O"
+            self.chosen = int(before[2])
+            self.memcg[self.chosen] = before[1] != "O"
+
+    def killed(self, pid: int) -> bool | None:
+        """Whether a group's limit was reached; None: its lines do not say. Before Linux 5.3 a child could be killed for the chosen one."""
+        told = self.memcg.get(pid, self.memcg.get(self.chosen) if self.chosen is not None else None)
+        self.chosen = None
+        return told
 
 
 def parse_host_ooms(text: str | Iterable[str], zero: float | None = None) -> tuple[HostOom, ...]:
@@ -75,8 +83,9 @@ def parse_host_ooms(text: str | Iterable[str], zero: float | None = None) -> tup
 
 def _kill(killed: "re.Match[str]", block: _Block, at: datetime | None) -> HostOom:
     pid = int(killed[2])
-    cgroup = (killed[1] or "").startswith("Memory") or block.constraint == "CONSTRAINT_MEMCG" or block.memcg.get(pid, False)
-    told = bool(killed[1] or block.constraint) or pid in block.memcg
+    chosen = block.killed(pid)
+    cgroup = (killed[1] or "").startswith("Memory") or block.constraint == "CONSTRAINT_MEMCG" or bool(chosen)
+    told = bool(killed[1] or block.constraint) or chosen is not None
     return HostOom(
         pid=pid, name=killed[3] or killed[4] or "", rss=sum(int(n) for n in _RESIDENT.findall(killed[5])) * 1024, cgroup=cgroup,
         told=told, group=block.group if cgroup else "", of=block.of, used=block.used if cgroup else None,

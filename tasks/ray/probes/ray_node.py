@@ -19,7 +19,7 @@ from tasks.remote.probes.halted import still_halted
 from tasks.remote.probes.kernel_kills import kernel
 from tasks.remote.probes.proc import HZ, command, io_bytes, link, namespace, own_pid, pids, read, stat, uptime
 
-LOG = re.compile(r"worker-.*\.(?:err|out)$|job-driver-.*\.log$")
+LOG = re.compile(r"worker-.*\.(?:err|out)$|job-driver-.*\.log$|runtime_env_setup-.*\.log$|raylet\.err$")
 GONE = (errno.ENOENT, errno.ENOTDIR)
 SESSION = re.compile(r"/session_[^/]+/logs/")  # of a cluster
 WORKER = re.compile(r"^ray::|default_worker\.py|-m ray\b")
@@ -48,7 +48,7 @@ def unread(e: OSError) -> "dict[str, str]":
 
 
 def logs(ask: "dict[str, Any]", raylet: bool) -> "list[dict[str, Any]] | dict[str, str] | None":
-    """Worker and driver logs, the newest first, each with its end; None where Ray has no folder of logs."""
+    """Logs of workers, drivers and what is set up for them, the newest first, each with its end; None where Ray has no folder of logs."""
     folder = ask["temp_dir"] + "/session_latest/logs"
     try:
         paths = [folder + "/" + n for n in os.listdir(folder) if LOG.match(n)]

@@ -51,6 +51,11 @@ def test_every_cause_has_a_situation() -> None:
     assert seen == set(load_runbook("container-death").causes)
 
 
+def test_a_command_that_cannot_be_run_comes_before_the_loop_that_follows() -> None:
+    assert judged(HERE / "exec-no-such-file.yaml")[1].causes[0].slug == "bad-command"
+    assert judged(HERE / "restart-loop.yaml")[1].causes[0].slug == "too-many-deaths"
+
+
 def test_a_diagnosis_survives_json() -> None:
     evidence = Evidence.model_validate(BASE)
     assert Evidence.model_validate_json(evidence.model_dump_json()) == evidence

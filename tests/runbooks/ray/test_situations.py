@@ -54,6 +54,18 @@ def test_every_cause_has_a_situation() -> None:
     assert seen == set(load_runbook("ray-job").causes)
 
 
+@pytest.mark.parametrize(("free", "told"), [(0, True), (1 << 40, False)])
+def test_a_full_disk_of_a_node_is_told(free: int, told: bool) -> None:
+    """With the largest log that was seen there; a disk with room is not."""
+    log = {"node": "a", "path": "/tmp/ray/session_latest/logs/gcs_server.out", "size_bytes": 150 << 30, "age_s": 1.0}
+    node = {"node": "a", "ip": "10.0.0.1", "window_s": 2, "disk_free_bytes": free, "logs": [log]}
+    evidence = Evidence.model_validate(merge(BASE, {"node_logs": [{"kind": "known", "value": node}]}))
+    found = diagnose(evidence, Limits(**load_runbook("ray-job").limit_values()))
+    issues = [f.issue for f in found.findings if "temp dir has" in f.issue]
+    assert bool(issues) is told
+    assert all("gcs_server.out with" in x for x in issues)
+
+
 def test_a_diagnosis_survives_json() -> None:
     evidence = Evidence.model_validate(BASE)
     assert Evidence.model_validate_json(evidence.model_dump_json()) == evidence

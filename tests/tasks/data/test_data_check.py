@@ -81,6 +81,54 @@ def test_a_byte_order_mark_is_told(tmp_path: Path, log: str, sure: str, state: S
         assert "are whole" not in got.headline or not want
 
 
+def test_a_file_that_ends_within_a_character_is_cut_off(tmp_path: Path) -> None:
+    """Two of a character's three bytes at the very end; the same in the middle is another encoding."""
+    path, within = tmp_path / "train.jsonl", "{\"text\": \"\u20ac".encode()[:-1]
+    for data, slug in ((GOOD + within, "cut-off"), (GOOD + within + b"\"}\n" + GOOD, "encoding")):
+        path.write_bytes(data)
+        assert [c.slug for c in judge(path).causes] == [slug]
+    path.write_bytes(b"[" + GOOD[:-1].replace(b"\n", b",\n") + b"," + within)
+    assert [c.slug for c in judge(path).causes] == ["cut-off"]
+
+
+READS = 'Traceback (most recent call last):\n  File "/opt/lib/text_dataset.py", line 7, in load\n    row[key]\nKeyError: {}\n'
+SHAREGPT = b'{"id": "a", "conversations": [{"from": "human", "value": "x"}]}\n' * 3
+
+
+@pytest.mark.parametrize(
+    ("data", "log", "want"),
+    [
+        (b'{"TEXT": "a", "n": 1}\n' * 3, "KeyError: 'text'\n", ["wrong-key likely"]),
+        (SHAREGPT, READS.format("'role'"), ["wrong-key likely"]),
+        (SHAREGPT, READS.format("'value'"), []),  # its values inside have it
+        (SHAREGPT, READS.format("'role'").replace("text_dataset.py", "modeling.py"), []),  # other code asked for something
+        (SHAREGPT, "KeyError: 'messages'\n", ["wrong-key possible"]),
+        (GOOD, READS.format("'text'"), []),
+        (GOOD + b'{"id": 7}\n', READS.format("'text'"), ["wrong-key likely"]),  # all but one have it
+        (b"[" + SHAREGPT[:-1].replace(b"\n", b",\n") + b"]", READS.format("'role'"), ["wrong-key likely", "json-array confirmed"]),
+        (GOOD, "KeyError: 'n'\nKeyError: 'text'\n", []),  # the last one counts
+    ],
+)
+def test_the_key_that_the_log_ends_at_is_looked_for(tmp_path: Path, data: bytes, log: str, want: list[str]) -> None:
+    """A key that no record has, nor all of them, is told with how sure the log's own frames make it."""
+    path, said = tmp_path / "train.json", tmp_path / "log"
+    path.write_bytes(data)
+    said.write_text(log)
+    got = judge(path, log=str(said))
+    assert [f"{c.slug} {c.certainty}" for c in got.causes if c.slug != "jsonl-named-json"] == want
+    assert got.state is (State.UNHEALTHY if "wrong-key likely" in want else State.CANNOT_TELL)
+
+
+def test_a_text_of_another_encoding_is_at_fault_where_the_log_refuses_that_byte(tmp_path: Path) -> None:
+    path, said = tmp_path / "prose.txt", tmp_path / "log"
+    path.write_bytes(b"It was a quiet morning.\n" * 40 + b"Nobody\x92s door was open.\n")
+    refuses = "UnicodeDecodeError: 'utf-8' codec can't decode byte 0x{} in position 966: invalid start byte\n"
+    for byte, want in (("92", ["encoding likely", "other-format possible"]), ("e9", ["other-format possible"])):
+        said.write_text(refuses.format(byte))
+        assert [f"{c.slug} {c.certainty}" for c in judge(path, log=str(said)).causes] == want
+    assert [c.slug for c in judge(path).causes] == ["other-format"]
+
+
 def test_keys_that_occur_are_named(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.write_bytes(GOOD)

@@ -122,6 +122,19 @@ def test_without_a_named_log_the_machine_is_asked_about(log: Absent | Unknown, s
     assert (cause.slug, cause.certainty) == ("cgroup-oom", sure)
 
 
+@pytest.mark.parametrize(("whose", "cgroup"), [("Memory cgroup o", True), ("O", False)])
+def test_a_child_that_was_killed_for_the_chosen_process(whose: str, cgroup: bool) -> None:
+    """Kernels before 5.3 name the process that was chosen, and may kill a child of it. A later kill without such a line stays open."""
+    chosen = f"[ 10.1] {whose}ut of memory: Kill process 24984 (server) score 968 or sacrifice child\n"
+    killed = "[ 10.2] Killed process 18177 (child) total-vm:70347780kB, anon-rss:45563572kB, file-rss:0kB, shmem-rss:0kB\n"
+    (kill,) = parse_host_ooms(chosen + killed)
+    assert (kill.pid, kill.cgroup, kill.told) == (18177, cgroup, True)
+    got = judge("", killed=Known[tuple[HostOom, ...]](value=(kill,)))
+    assert [c.slug for c in got.causes][:1] == ["cgroup-oom" if cgroup else "host-oom"]
+    first, second = parse_host_ooms(chosen + killed + killed.replace("18177", "18178"))
+    assert (first.told, second.told) == (True, False)
+
+
 def test_host_and_snapshot() -> None:
     kernel = (
         "Memory cgroup out of memory: Killed process 4242 (python3) total-vm:90000kB, anon-rss:60000kB, file-rss:0kB"
