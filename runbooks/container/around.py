@@ -6,7 +6,7 @@ from runbooks.container.evidence import ContainerFacts, Evidence
 from runbooks.container.others import mate, pod_mates
 from runbooks.container.parsers.engine_error import refusal
 from runbooks.container.shared_end import said
-from runbooks.container.words import Limits, cause, clock, log_of, near, span, without_driver
+from runbooks.container.words import Limits, cause, clock, lacks_inodes, lacks_space, log_of, near, span, without_driver
 from runbooks.core.distinct import capital
 from runbooks.core.host_facts import Disk, EngineUnit, HostFacts, Upgrade
 from runbooks.core.reading import Known, Unknown, UnknownReason, value_of
@@ -151,10 +151,10 @@ def _disks(e: Evidence, host: HostFacts, limits: Limits) -> list[Cause]:
         if (disk.size_bytes, disk.free_bytes) in seen:
             continue  # one file system under two paths
         seen.add((disk.size_bytes, disk.free_bytes))
-        if disk.free_bytes < min(limits.disk_free_min_bytes, disk.size_bytes // 10):
+        if lacks_space(disk, limits):
             words = f"{disk.path} has {sized(disk.free_bytes)} free of {sized(disk.size_bytes)}"
             found.append(cause("disk-full", Certainty.CONFIRMED, f"{disk.path} on {e.node}", words, _held_by_engine(e)))
-        if disk.inodes and disk.inodes_free * 100 < disk.inodes * limits.inodes_free_min_percent:
+        if lacks_inodes(disk, limits):
             words = f"{disk.path} has {disk.inodes_free} of {disk.inodes} inodes free"
             found.append(cause("inodes-full", Certainty.CONFIRMED, f"{disk.path} on {e.node}", words))
     return found

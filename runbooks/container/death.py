@@ -6,7 +6,7 @@ from runbooks.container.memory_kills import last_kill, out_of_memory
 from runbooks.container.not_said import as_said
 from runbooks.container.others import meant_to_last, only_on_failure, stopped_unit
 from runbooks.container.shared_end import WHEN, companions, ended_together, host_event, not_the_reboot
-from runbooks.container.start_errors import never_ran, start_error
+from runbooks.container.start_errors import never_ran, never_started, start_error
 from runbooks.container.words import (
     Limits,
     cause,
@@ -39,7 +39,7 @@ def judge_death(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
 
 
 def _ended(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
-    refused = [start_error(e, c)] if c.error else []
+    refused = [start_error(e, c, limits)] if c.error else [never_started(c)] if _never_started(c) else []
     if refused and (c.status == "created" or c.started_at is None):
         return refused
     event, oom = host_event(e, c, limits), out_of_memory(e, c, limits)
@@ -63,6 +63,10 @@ def _ended(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
     if oom and (c.oom_killed or last_kill(e, c, limits)):  # a process of it was killed first, which may be why it ended so
         own = _lowered(own)
     return refused + oom + (asked or [*own, *(_by_hand(e, c, limits) if early else [])]) + early
+
+
+def _never_started(c: ContainerFacts) -> bool:
+    return c.status == "created" and c.started_at is None
 
 
 def _before_it(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:

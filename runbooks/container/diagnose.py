@@ -95,7 +95,8 @@ def _headline(e: Evidence, causes: tuple[Cause, ...], state: State, young: str) 
     names = list(dict.fromkeys(x.slug for x in told if state in (State.HEALTHY, State.CANNOT_TELL) or not x.innocent))
     if names:
         first = next(x for x in causes if x.slug == names[0])
-        return of_cause(book(SLUG), first, f"{e.name} on {e.node}", more=len(names) - 1)
+        hedge = " (possible)" if first.certainty is Certainty.POSSIBLE else ""
+        return of_cause(book(SLUG), first, f"{e.name} on {e.node}", hedge=hedge, more=len(names) - 1)
     if state is State.HEALTHY:
         return f"{e.name} on {e.node} runs, {covers(e)}"
     return f"{e.name} on {e.node}: cannot tell: {young or 'not everything could be read'}"

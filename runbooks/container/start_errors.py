@@ -4,9 +4,10 @@ import errno
 
 from runbooks.container.evidence import ContainerFacts, Evidence, FuseMount
 from runbooks.container.parsers.engine_error import refusal
-from runbooks.container.words import cause, without_driver
+from runbooks.container.words import Limits, cause, lacks_inodes, lacks_space, without_driver
 from runbooks.core.host_facts import HostPath
 from runbooks.core.reading import value_of
+from runbooks.core.sizes import size as sized
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.triage.text import meanings
 
@@ -21,7 +22,7 @@ MEANS = {
 SURE, LIKELY = Certainty.CONFIRMED, Certainty.LIKELY
 
 
-def start_error(e: Evidence, c: ContainerFacts) -> Cause:
+def start_error(e: Evidence, c: ContainerFacts, limits: Limits) -> Cause:
     """The cause of State.Error: a path that is in the way or missing, what its words mean, else `start-refused`.
 
     The engine empties it when a start works: while it stands there, it is why the container does not run now."""
@@ -35,10 +36,19 @@ def start_error(e: Evidence, c: ContainerFacts) -> Cause:
         now = next((p for p in reversed(there) if p.kind != "none"), there[-1] if there else None)
         return _in_the_way(c, words, now.path if now else said.paths[-1], now)
     for slug in meanings(c.error, MEANS):
+        if slug == "disk-full" and (room := _room(e, said.every_path, limits)):
+            return _unnamed(c, words, there, *room)
         found, decides = _held(e, c, slug, there)
         if found is not None:
             return cause(slug, found, f"container {c.name}", words, f"exit code {c.exit_code}", decides=decides)
     return _unnamed(c, words, there)
+
+
+def never_started(c: ContainerFacts) -> Cause:
+    """It was created, and the engine keeps no error of a start: its exit code 0 is of no life."""
+    words = ("it was created and never started; the engine keeps no error of a start",)
+    check = ("whether anybody started it: the engine's events since it was created", "what should start it, and the log of that")
+    return cause("start-refused", Certainty.POSSIBLE, f"container {c.name}", *words, decides=check)
 
 
 def never_ran(e: Evidence, c: ContainerFacts) -> list[Cause]:
@@ -102,7 +112,18 @@ def _held(e: Evidence, c: ContainerFacts, slug: str, there: list[HostPath]) -> t
     return SURE, ()
 
 
-def _unnamed(c: ContainerFacts, words: str, there: list[HostPath]) -> Cause:
+def _room(e: Evidence, paths: tuple[str, ...], limits: Limits) -> tuple[str, ...]:
+    """What contradicts a full disk: the host's disk that holds the path has space and inodes. What was full is smaller than it."""
+    host = value_of(e.host)
+    over = [d for d in (host.disks if host else ()) for p in paths if p == d.path or p.startswith(d.path.rstrip("/") + "/")]
+    disk = max(over, key=lambda d: len(d.path), default=None)
+    if disk is None or lacks_space(disk, limits) or lacks_inodes(disk, limits):
+        return ()
+    free = f"{disk.path} has {sized(disk.free_bytes)} free of {sized(disk.size_bytes)}"
+    return (f"{free}: what is full is the container's own disk, or a quota",)
+
+
+def _unnamed(c: ContainerFacts, words: str, there: list[HostPath], *more: str) -> Cause:
     """Words that fit no known cause; what the paths in them show is told all the same."""
     seen = [f"{p.path} is {'not there' if p.kind == 'none' else f'a {p.kind}'} on the host" for p in there]
-    return cause("start-refused", LIKELY, f"container {c.name}", words, *seen, decides=("the engine's log at that time",))
+    return cause("start-refused", LIKELY, f"container {c.name}", words, *more, *seen, decides=("the engine's log at that time",))

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from runbooks.container.backoff import is_kept, recent
 from runbooks.container.evidence import ContainerFacts, EngineEvent, Evidence
 from runbooks.core.base import Amount, Count, Frozen, Size
-from runbooks.core.host_facts import HostFacts
+from runbooks.core.host_facts import Disk, HostFacts
 from runbooks.core.reading import value_of
 from runbooks.core.times import utc
 from runbooks.core.verdict import Cause, Certainty
@@ -96,6 +96,16 @@ def of_this_life(c: ContainerFacts, at: datetime, slack_s: float = 0) -> bool:
     if c.started_at is None or c.finished_at is None or c.finished_at < c.started_at - timedelta(seconds=AT_ONCE_S):
         return True
     return at >= c.started_at - timedelta(seconds=slack_s)
+
+
+def lacks_space(disk: Disk, limits: Limits) -> bool:
+    """Less is free than the limit, or than a tenth of a small disk."""
+    return disk.free_bytes < min(limits.disk_free_min_bytes, disk.size_bytes // 10)
+
+
+def lacks_inodes(disk: Disk, limits: Limits) -> bool:
+    """Of a file system with a fixed number of inodes."""
+    return bool(disk.inodes) and disk.inodes_free * 100 < disk.inodes * limits.inodes_free_min_percent
 
 
 def near(at: datetime | None, other: datetime | None, within_s: float) -> bool:

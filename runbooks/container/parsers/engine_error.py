@@ -20,6 +20,7 @@ class EngineErrorFacts(Frozen):
 
     code: int = 0  # errno; 0: none is named
     paths: tuple[str, ...] = ()  # of the host, in the order of the text
+    every_path: tuple[str, ...] = ()  # those of the engine's own folders, too
 
 
 def refusal(text: str) -> EngineErrorFacts:
@@ -29,6 +30,7 @@ def refusal(text: str) -> EngineErrorFacts:
     for number in re.finditer(r"errno (\d+)\b", low):
         at[int(number[1])] = max(at.get(int(number[1]), -1), number.start())
     last = max(at, key=lambda code: at[code])
-    found = (p.rstrip(".,:;'\"") for p in PATH.findall(text))
-    paths = dict.fromkeys(p for p in found if len(p) > 1 and not OF_THE_ENGINE.search(p + "/"))
-    return EngineErrorFacts(code=last if at[last] >= 0 else 0, paths=tuple(paths)[:MOST_PATHS])
+    named = (p.rstrip(".,:;'\"") for p in PATH.findall(text))
+    found = tuple(dict.fromkeys(p for p in named if len(p) > 1))
+    paths = tuple(p for p in found if not OF_THE_ENGINE.search(p + "/"))
+    return EngineErrorFacts(code=last if at[last] >= 0 else 0, paths=paths[:MOST_PATHS], every_path=found[:MOST_PATHS])
