@@ -126,7 +126,7 @@ def findings_of(text: Text, place: str, runbook: str, judged: Iterable[str] = ()
 
 def _finding(cause: CandidateCause, place: str, runbook: str) -> Finding:
     line = cause.evidence[0] if cause.evidence else None
-    where = f" (line {line.number}: {line.text[:200]})" if line else ""
+    where = f" (line {line.number}: “{line.text[:200]}”)" if line else ""
     action = behind_check(cause.decided_by, cause.remedy, cause.held_back)
     if cause.must_not:
         action += " " + "; ".join(" ".join(m.split()) for m in cause.must_not[:2]) + "."
