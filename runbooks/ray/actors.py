@@ -126,7 +126,8 @@ def _death(e: Evidence, a: Actor, window_s: float) -> Cause:
     text = a.death_message
     ip = ip_of(a, e.nodes)
     subject = f"{a.class_name} {f'pid {a.pid}' if a.pid else 'without a process'} on {ip or a.node_id[:12] or 'an unknown node'}"
-    own = said_by(value_or(e.driver_log, ()), a.pid, ip, _head(e)) if a.pid else ()
+    driver: tuple[str, ...] = value_or(e.driver_log, ())
+    own = said_by(driver, a.pid, ip, _head(e)) if a.pid else ()
     error = first_error((*lines, *own, *text.splitlines()))
     kill, same = _kill(e, a, window_s)
     slug, sure = _kind(a, text, error, same is Same.YES)
