@@ -136,11 +136,11 @@ def gather_board(fleet: str, nodes: tuple[str, ...], every: list[FlowRun]) -> Bo
 
 def wrong_now() -> tuple[Verdict, ...]:
     """What the newest run of each runbook on each target found wrong and did not mend, of all fleets, the worst first; after
-    that what was well and is not read any more."""
+    that what could not be told, and what is not read any more."""
     now = server_now()
     runs = _runs(now)
     found = [v.as_of(now) for fleet in _fleets(runs) for v in newest(_verdicts(fleet, [r for r in runs if r.labels.get("fleet") == fleet]))]
-    wrong = [v for v in found if v.outcome.row.wrong or v.stale]
+    wrong = [v for v in found if v.outcome.row.wrong or v.stale or not v.outcome.row.answered]
     return tuple(sorted(wrong, key=lambda v: (v.outcome.rank, v.target, v.runbook)))
 
 
