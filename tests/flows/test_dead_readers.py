@@ -10,18 +10,23 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from flows.engine.actions import risks
 from flows.engine.gate import Decision, decide
+from runbooks.container.parsers import docker
 from runbooks.core.confirmed import OWN
 from runbooks.core.knowledge import CauseKnowledge, load_runbook
 from runbooks.core.outcome import Outcome
 from runbooks.core.policy import KindPolicy, Mode, Policy
+from runbooks.core.reading import Unknown
 from runbooks.core.unread import Lost, unread
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
-from tests.support.outages import DEATHS, Fleetlet, Look, a_fleet, a_place, alive
+from tasks.rendezvous.etcd import parse_facts
+from tests.runbooks.test_raw_answers import CONTEXT, LISTS, PLACE, _got, _inspected, _of_engine, _smi
+from tests.support.outages import DEATHS, Fleetlet, Look, a_fleet, a_place, alive, seen_at
 from tests.support.soak import record
 
 SHORT, LONG = 24, 1000
@@ -30,6 +35,16 @@ PART = re.compile(r"^## (.+)$", re.M)
 FREE = Policy(mode=Mode.AUTO, kinds={kind: KindPolicy(mode=Mode.AUTO, cooldown_s=0) for kind in risks()})
 """Every kind is automatic: what is not done is left out for want of a reading, and for nothing else."""
 SECOND = timedelta(seconds=1)
+BLANK_IS_AN_ANSWER = {
+    "docker events": "it prints nothing where nothing happened",
+    "docker system df": "it prints nothing where the engine has nothing",
+}
+"""Readers whose empty answer is a true one, and why: these alone cannot be told from a reader that went blank."""
+NOT_RECOGNISED = (
+    "an old answer under a new time: our reader asks anew, but the other side (a dashboard with a cache, a database replica that lags) "
+    "says what it said before, and its answer names no time of its own that could be compared"
+)
+"""The one way of freezing that no look can tell from a world in which nothing has changed."""
 
 
 def parts(page: str) -> dict[str, str]:
@@ -195,3 +210,34 @@ def test_no_verdict_outlives_its_reading(outages: int, tmp_path: Path) -> None:
         kinds = {death.replace(" ", "_"): count[death] for death in (*DEATHS, "stands still", "is slow")}
         found = {"actions": 0, "verdicts_from_a_dead_reader": 0, "shown_as_stale_within_periods": 2}
         record("dead_readers", {"outages": outages, **kinds, "looks": count["looks by a dead reader"], **found})
+
+
+def _blank() -> Iterator[tuple[str, Any]]:
+    """Each raw reader that the tests have a host for, which prints nothing."""
+    yield "docker inspect", _inspected("")
+    yield "docker events", _of_engine(docker.parse_events, "")
+    yield "docker system df", _of_engine(docker.parse_df, "")
+    yield "docker version", _of_engine(docker.parse_version, "")
+    for field, parser in LISTS.values():
+        yield f"Ray, {field}", _got(parser, "")
+    yield "etcd", parse_facts(dict.fromkeys(("health", "version", "status"), {"status": 200, "body": ""}), PLACE, CONTEXT)
+    yield "nvidia-smi", _smi(dict.fromkeys(("gpu", "apps", "pmon", "table"), ""))
+
+
+def test_an_empty_answer_is_no_reading() -> None:
+    given = dict(_blank())
+    said = {name for name, reading in given.items() if not isinstance(reading, Unknown)}
+    assert said == set(BLANK_IS_AN_ANSWER), {name: given[name] for name in said}
+
+
+def test_what_freezes_on_the_other_side_is_not_recognised(tmp_path: Path) -> None:
+    """Listed, so that it is known: where this fails, a way was found, and the list and this test go."""
+    dice = random.Random(SEED)
+    with a_fleet(dice, tmp_path) as f:
+        f.sweep_all()
+        (node,) = dice.sample(sorted(f.cases), 1)
+        first = f.looks[node].result.outcome
+        f.readers[node] = lambda _now, last, _context: seen_at(last, timedelta(0), f.now).model_copy(update={"taken_at": f.now})
+        f.now += f.every
+        f.sweep_all()
+        assert f.looks[node].result.outcome is first, NOT_RECOGNISED
