@@ -136,7 +136,7 @@ def gather_board(fleet: str, nodes: tuple[str, ...], every: list[FlowRun]) -> Bo
 
 def wrong_now() -> tuple[Verdict, ...]:
     """What the newest run of each runbook on each target found wrong and did not mend, of all fleets, the worst first; after
-    that what could not be told, and what is not read any more."""
+    that what could not be judged, and what is not read any more."""
     now = server_now()
     runs = _runs(now)
     found = [v.as_of(now) for fleet in _fleets(runs) for v in newest(_verdicts(fleet, [r for r in runs if r.labels.get("fleet") == fleet]))]

@@ -122,7 +122,7 @@ def headline(board: Board) -> str:
     unseen = len(_unseen(board))
     return (
         f"{board.fleet}: {len(board.nodes)} node(s), {bad} with something wrong, {len(board.waiting)} waiting for a person"
-        + (f", {untold} that cannot be told" if untold else "")
+        + (f", {untold} that could not be judged" if untold else "")
         + (f", {stale} not read any more" if stale else "")
         + (f", {unseen} never looked at" if unseen else "")
     )

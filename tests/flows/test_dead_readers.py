@@ -104,7 +104,8 @@ def wrongly_judged(f: Fleetlet, look: Look, whole: bool) -> Iterator[str]:
         known = book.causes.get(cause.slug)
         if cause.certainty is Certainty.CONFIRMED and known and (gap := list(rests_on(lost, cause, needs(known, plan=False)))):
             yield f"{cause.slug} is confirmed, and rests on {gap}"
-        if before.state is State.HEALTHY and cause in found.wrong and not _silence(cause, lost):
+        credible = cause in found.wrong and cause.certainty is not Certainty.POSSIBLE
+        if before.state is State.HEALTHY and credible and not _silence(cause, lost):
             yield f"{cause.slug} is new, and does not tell of the silence"
     for plan in found.plans:
         for cause in (c for c in found.causes if c.slug in plan.for_causes and c.certainty is not Certainty.RULED_OUT):
@@ -127,7 +128,7 @@ def wrongly_shown(f: Fleetlet, node: str) -> Iterator[str]:
         yield "the page calls it wrong now"
     if not rows(node, found["What has not been read"]):
         yield "the page does not say that it is not read"
-    counted = re.search(r"(\d+) (?:that cannot be told|not read any more)", page)
+    counted = re.search(r"(\d+) (?:that could not be judged|not read any more)", page)
     if not counted:
         yield "the headline does not count it"
     mine = [line for line in f.status() if line.strip().startswith(f"{node} (")]
