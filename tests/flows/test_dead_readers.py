@@ -209,7 +209,7 @@ def test_no_verdict_outlives_its_reading(outages: int, tmp_path: Path) -> None:
     assert min(count[death] for death in (*DEATHS, "stands still", "is slow", "of one reading", "of the whole target")) > 0, count
     if outages == LONG:
         kinds = {death.replace(" ", "_"): count[death] for death in (*DEATHS, "stands still", "is slow")}
-        found = {"actions": 0, "verdicts_from_a_dead_reader": 0, "shown_as_stale_within_periods": 2}
+        found = {"actions": count["actions"], "verdicts_from_a_dead_reader": len(wrong), "shown_as_stale_within_periods": 2}
         record("dead_readers", {"outages": outages, **kinds, "looks": count["looks by a dead reader"], **found})
 
 
