@@ -37,7 +37,8 @@ def test_what_was_read_anew_stays_the_same_object() -> None:
     "old", [known(3, OLD), Absent(proof="none", source=OLD)], ids=["a value", "a proof that there is none"]
 )
 def test_an_old_reading_is_unknown_wherever_it_stands(old: Any) -> None:
-    found = read_anew(Whole(one=known(Inner(size=old)), many=(Inner(size=known(4)), Inner(size=old)), named={"a": old, "b": known(5)}), BEGAN)
+    many = (Inner(size=known(4)), Inner(size=old))
+    found = read_anew(Whole(one=known(Inner(size=old)), many=many, named={"a": old, "b": known(5)}), BEGAN)
     assert isinstance(found.one, Known)
     assert isinstance(found.many[0].size, Known)
     assert isinstance(found.named["b"], Known)

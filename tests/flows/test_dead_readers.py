@@ -221,7 +221,7 @@ def _blank() -> Iterator[tuple[str, Any]]:
     yield "docker version", _of_engine(docker.parse_version, "")
     for field, parser in LISTS.values():
         yield f"Ray, {field}", _got(parser, "")
-    yield "etcd", parse_facts(dict.fromkeys(("health", "version", "status"), {"status": 200, "body": ""}), PLACE, CONTEXT)
+    yield "etcd", parse_facts({name: {"status": 200, "body": ""} for name in ("health", "version", "status")}, PLACE, CONTEXT)
     yield "nvidia-smi", _smi(dict.fromkeys(("gpu", "apps", "pmon", "table"), ""))
 
 

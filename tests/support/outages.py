@@ -68,7 +68,7 @@ def seen_at(value: Any, by: timedelta, at: datetime) -> Any:
 def get(value: Any, place: Place) -> Any:
     """What stands at that place of an evidence."""
     for key in place:
-        value = value[key] if isinstance(value, tuple | dict) else getattr(value, str(key))
+        value = getattr(value, str(key)) if isinstance(value, BaseModel) else value[key]
     return value
 
 
@@ -196,6 +196,7 @@ class Fleetlet:
         self.every, self.kind, self.now = every, kind, T0
         self.kept, self.last, self.looks = Kept(), dict[str, Any](), dict[str, Look]()
         self.nights: list[NightlyReport] = []
+        self._judged: tuple[Any, Diagnosis | None] = (None, None)
         limits = {case.runbook: case.limits for case in cases}
         self.fleet = Fleet(name=FLEET, nodes=tuple(Node(name=n, local=True) for n in self.cases), limits=limits)
         self.sweep = Sweep(fleet=self.fleet, slugs=tuple(limits), folder=folder, run_id=str(uuid4()), trigger=kind)
@@ -251,8 +252,9 @@ class Fleetlet:
             return given
 
         def diagnose(evidence: Any, limits: Any) -> Diagnosis:
-            self._judged = evidence, real.diagnose(evidence, limits)
-            return self._judged[1]
+            found = real.diagnose(evidence, limits)
+            self._judged = evidence, found
+            return found
 
         return replace(real, gather=gather, diagnose=diagnose, parts=lambda c: (c.options,))
 
@@ -263,7 +265,7 @@ class Fleetlet:
 
     def look(self, node: str) -> Look:
         """The node's runbook on the node, as a sweep looks."""
-        self._judged: tuple[Any, Diagnosis | None] = (None, None)
+        self._judged = (None, None)
         case = self.cases[node]
         with HostPool() as pool:
             (result,) = sweeping._all(self.sweep, node, case.runbook, pool)
@@ -298,7 +300,8 @@ class Fleetlet:
 
     def status(self) -> list[str]:
         """What `gpu-runbooks status` prints."""
-        local = {"own_server": True, "freeze_file": None, "api_answers": True, "processes": dict.fromkeys(("server", "worker", "reaper"), True), "logs": "", "ui": "http://ui"}
+        running = dict.fromkeys(("server", "worker", "reaper"), True)
+        local = {"own_server": True, "freeze_file": None, "api_answers": True, "processes": running, "logs": "", "ui": "http://ui"}
         return list(status.status_lines(local | status._server_facts(), self.now))
 
 
