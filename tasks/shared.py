@@ -67,3 +67,8 @@ class Shared:
             if old or not will_do(answer.value):
                 answer.at, answer.value = now(), read()
             return cast(T, answer.value)
+
+    def oldest(self, began: datetime) -> datetime:
+        """When the earliest of its answers was read, or `began` where all are later: by whose clock `now` was given to `get`."""
+        with self._lock:
+            return min([began, *(a.at for a in self._answers.values() if a.at)])

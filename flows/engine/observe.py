@@ -6,6 +6,7 @@ from typing import Any
 
 from flows.engine.interrupted import failed_because
 from flows.spec import RunbookSpec
+from runbooks.core.anew import read_anew, why_old
 from runbooks.core.base import Frozen
 from runbooks.core.changed_limits import changed_limits
 from runbooks.core.covers import with_unused
@@ -59,11 +60,17 @@ def _news_since(last: dict[str, Any] | None, window_s: float) -> datetime:
 
 
 def read(spec: RunbookSpec, context: Context) -> Any:
-    """The evidence, or UnreadTarget where the target gave no answer. Raises what the reading itself fails with."""
+    """The evidence, or UnreadTarget where the target gave no answer or an old one; a single reading that is older than this look
+    is unknown. Raises what the reading itself fails with."""
+    began = context.now()
     try:
-        return spec.gather(context)
+        found = spec.gather(context)
     except TransportError as e:
         return UnreadTarget(reason=e.reason, said=installation_redactor().text(str(e)))
+    since = context.shared.oldest(began) if context.shared else began
+    if why := why_old(getattr(found, "taken_at", None), since):
+        return UnreadTarget(reason=UnknownReason.FAILED, said=why)
+    return read_anew(found, since)
 
 
 def judge(spec: RunbookSpec, context: Context, evidence: Any) -> Diagnosis:

@@ -18,7 +18,7 @@ from flows.engine.stopping import state_on_server
 from flows.notify.delivery import deliver
 from flows.notify.outbox import label_and_mark_pending
 from flows.patience import last_words
-from flows.sweep.board import COSTS, publish_board
+from flows.sweep.board import COSTS, READ_AT, publish_board
 from flows.ui_pages import report_links
 from runbooks.core.knowledge import load_runbook
 from runbooks.core.names import slug
@@ -92,6 +92,8 @@ def publish(run: "Run", outcome: Outcome, headline: str, pool: HostPool | None) 
         store.save_markdown(key, shortened(page, ARTIFACT_LIMIT), md(f"{report.outcome}: {report.headline}", 250))
         labels = {"outcome": outcome.value, "headline": report.headline[:300], "report": str(saved.markdown or "")}
         labels[COSTS] = (report.after or report.diagnosis).costs
+        if run.read_at:
+            labels[READ_AT] = run.read_at.isoformat()
         if report.refusals:
             labels[CODES] = ",".join(sorted({r.code for r in report.refusals}))
         if run.record.fault:

@@ -34,6 +34,7 @@ from runbooks.core.names import slug
 from runbooks.core.nightly import NightlyReport
 from runbooks.core.outcome import Outcome
 from runbooks.core.show import Markdown, markdown, md
+from runbooks.core.times import read_time
 
 log = logging.getLogger("flows.board")
 LOOK_BACK = timedelta(days=7)
@@ -42,6 +43,7 @@ FLEETS = "fleet-"  # how the keys of the fleets' pages begin
 SWEEPS = ("nightly", "sweep")
 KEPT = "nodes-of-"  # how the keys begin under which a page's nodes are kept, and when it has to be written anew
 COSTS = "costs"  # label of a run: what waiting costs
+READ_AT = "read-at"  # label of a run: when its last look began
 REHEARSED = "rehearsal-over"  # tag of runs about a machine that the lab made and took away
 
 
@@ -134,13 +136,18 @@ def gather_board(fleet: str, nodes: tuple[str, ...], every: list[FlowRun]) -> Bo
 
 def wrong_now() -> tuple[Verdict, ...]:
     """What the newest run of each runbook on each target found wrong and did not mend, of all fleets, the worst first; after
-    that what was well and is not read any more."""
+    that what could not be judged, and what is not read any more."""
     now = server_now()
     runs = _runs(now)
-    fleets = sorted({str(r.labels["fleet"]) for r in runs if r.labels.get("fleet")})
-    found = [v.as_of(now) for fleet in fleets for v in newest(_verdicts(fleet, [r for r in runs if r.labels.get("fleet") == fleet]))]
-    wrong = [v for v in found if v.outcome.row.wrong or v.stale]
+    found = [v.as_of(now) for fleet in _fleets(runs) for v in newest(_verdicts(fleet, [r for r in runs if r.labels.get("fleet") == fleet]))]
+    wrong = [v for v in found if v.outcome.row.wrong or v.stale or not v.outcome.row.answered]
     return tuple(sorted(wrong, key=lambda v: (v.outcome.rank, v.target, v.runbook)))
+
+
+def _fleets(runs: list[FlowRun]) -> list[str]:
+    """Those that the runs are about, and those with a page: of these nothing may have run for long."""
+    paged = [row for key, _ in artifacts.described(KEPT) for row in artifacts.get_table(key)[:1]]
+    return sorted({str(about["fleet"]) for about in (*paged, *(r.labels for r in runs)) if about.get("fleet")})
 
 
 def _verdicts(fleet: str, runs: list[FlowRun]) -> list[Verdict]:
@@ -188,23 +195,27 @@ def _verdict(run: FlowRun) -> Verdict | None:
         return None  # still running, or ended without a report
     if runbook in SWEEPS or not target or (outcome is Outcome.WAITING and not _waits(run)):
         return None
-    at = run.end_time or (run.state.timestamp if run.state else None) or server_now()
+    read_at = read_time(str(run.labels.get(READ_AT, "")))  # None: of a release before, or nothing was read
+    at = read_at or run.end_time or (run.state.timestamp if run.state else None) or server_now()
     link = slug("report", runbook, target)
     text, costs = (str(run.labels.get(name, "")) for name in ("headline", COSTS))
     return Verdict(target=target, runbook=runbook, outcome=outcome, headline=text, at=at, link=link, run=str(run.id), costs=costs)
 
 
 def keep_verdicts(report: NightlyReport, counts_for: timedelta) -> None:
-    """Stores what a sweep said of each node, for the page, and until when that counts. Replaces what the sweep before it said, but
-    for since when a fault is there."""
+    """Stores what a sweep said of each node, for the page, and until when that counts: from when on the node was looked at, however
+    long the sweep took. Replaces what the sweep before it said of the node, but for since when a fault is there. A node that was not
+    looked at keeps what was said of it, which grows old."""
     said = [
         Verdict(
-            target=r.node, runbook=r.runbook, outcome=r.outcome, headline=r.headline[:300], at=report.ended_at,
-            until=report.ended_at + counts_for, costs=r.costs,
+            target=r.node, runbook=r.runbook, outcome=r.outcome, headline=r.headline[:300], at=at, until=at + counts_for, costs=r.costs,
         )
         for r in report.results
+        for at in [r.at or report.ended_at]
     ]
-    now = (v for v in newest([*_swept(report.kind, report.fleet), *said]) if v.at == report.ended_at)
+    told, looked_at = {(v.target, v.runbook) for v in said}, {v.target for v in said}
+    unseen = {n for n in report.nodes if n not in looked_at}
+    now = (v for v in newest([*_swept(report.kind, report.fleet), *said]) if (v.target, v.runbook) in told or v.target in unseen)
     rows = [v.model_dump(mode="json", exclude={"link", "stale"}) for v in now]
     about = markdown("what the last {} said of each node of {}", report.kind, report.fleet)
     artifacts.put_table(_verdicts_key(report.kind, report.fleet), rows, about)

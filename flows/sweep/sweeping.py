@@ -135,7 +135,12 @@ def _applies(sweep: Sweep, node: Node, name: str) -> bool:
 
 
 def _all(sweep: Sweep, target: str, name: str, pool: HostPool) -> list[Result]:
-    """One runbook on everything that a node or other target is. Never raises."""
+    """One runbook on everything that a node or other target is: one look, with one time. Never raises."""
+    began = utc_now()
+    return [r.model_copy(update={"at": began}) for r in _each(sweep, target, name, pool)]
+
+
+def _each(sweep: Sweep, target: str, name: str, pool: HostPool) -> list[Result]:
     try:
         spec = load_spec(name)
         whole = context_of(spec, sweep.fleet, target, sweep.folder, pool, sweep=sweep.trigger, shared=sweep.shared)

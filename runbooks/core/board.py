@@ -118,9 +118,11 @@ def headline(board: Board) -> str:
     worst = worst_of(v.as_of(board.at) for v in board.verdicts)
     stale = sum(v.stale for v in worst.values())
     bad = sum(v.faulty and not v.stale for v in worst.values())
+    untold = sum(not v.stale and not v.faulty and bool(v.outcome.exit_code) for v in worst.values())
     unseen = len(_unseen(board))
     return (
         f"{board.fleet}: {len(board.nodes)} node(s), {bad} with something wrong, {len(board.waiting)} waiting for a person"
+        + (f", {untold} that could not be judged" if untold else "")
         + (f", {stale} not read any more" if stale else "")
         + (f", {unseen} never looked at" if unseen else "")
     )

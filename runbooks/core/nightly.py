@@ -26,6 +26,7 @@ class Result(Frozen):
     costs: str = ""  # what waiting costs
     report: str = ""  # path of the run's own report
     seconds: float = 0.0
+    at: datetime | None = None  # when the look at the node began; None: of a release before
     shut: bool = False  # the node could not be entered: this is the look at its log-in, no other runbook was asked
 
     @property

@@ -103,7 +103,7 @@ def _headline(open_: Sequence[Lost], headline: str) -> str:
 def _inside(value: BaseModel, at: ReadingAt, root: type[BaseModel]) -> Iterator[ReadingAt]:
     """Of an evidence inside the evidence the paths begin anew."""
     path = f"{at.path}." if at.path and type(value) is not root else ""
-    for field in _fields(type(value)):
+    for field in fields_with_readings(type(value)):
         below = ReadingAt(path=path + field, way=(*at.way, WayStep(label(type(value), field))), items=at.items)
         yield from _walk(getattr(value, field), below, root, (type(value), field))
 
@@ -132,7 +132,7 @@ def _items(value: Any, at: ReadingAt, root: type[BaseModel], of: tuple[type[Base
 
 
 @cache
-def _fields(kind: type[BaseModel]) -> tuple[str, ...]:
+def fields_with_readings(kind: type[BaseModel]) -> tuple[str, ...]:
     """The fields of a model below which a reading may stand."""
     return tuple(n for n, f in kind.model_fields.items() if _may_hold(f.annotation, frozenset({kind})))
 

@@ -21,7 +21,7 @@ from runbooks.core.forbidden import NAMED
 from runbooks.core.knowledge import CauseKnowledge, load_runbook, runbook_slugs
 from runbooks.core.reading import Absent, Known, Unknown
 from runbooks.core.reading_words import own_name
-from runbooks.core.unread import _fields
+from runbooks.core.unread import fields_with_readings
 from runbooks.core.verdict import Cause, Certainty, Diagnosis
 from tests.runbooks.every import Situation, situations
 
@@ -276,7 +276,7 @@ def looks(value: Any, root: type[BaseModel], path: str = "", items: tuple[str, .
                 yield from looks(item, root, f"{path}[]", (*items, name), (*place, key))
     elif isinstance(value, BaseModel):
         base = path if type(value) is not root else ""
-        for field in _fields(type(value)):
+        for field in fields_with_readings(type(value)):
             yield from looks(getattr(value, field), root, f"{base}.{field}".lstrip("."), items, (*place, field))
 
 

@@ -10,8 +10,8 @@ from xdist.scheduler import LoadScopeScheduling
 _ROOM = "tests/tasks/rendezvous/test_"
 _TORCHRUN = ("torchrun_v2", "torchrun_others", "old_agent", "etcd_access", "etcd_acts", "etcd_own_races", "attacks")
 _AGENTS = ("tests/incidents/test_places_etcd.py", "tests/incidents/test_places_rendezvous.py")
-_JUDGED = ("core/test_covers", "core/test_unmark", "deployments/test_display", "runbooks/test_form_examples", "runbooks/test_mildest",
-           "runbooks/test_raw_bytes", "runbooks/test_together", "runbooks/test_unexplained")  # fmt: skip
+_JUDGED = ("core/test_covers", "core/test_unmark", "deployments/test_display", "flows/test_dead_readers", "runbooks/test_form_examples",
+           "runbooks/test_mildest", "runbooks/test_raw_bytes", "runbooks/test_together", "runbooks/test_unexplained")  # fmt: skip
 TOGETHER = {
     **dict.fromkeys(["tests/flows/test_rendezvous.py", *_AGENTS, *(f"{_ROOM}{name}.py" for name in _TORCHRUN)], "torchrun"),
     **dict.fromkeys([f"tests/{name}.py" for name in _JUDGED], "judged"),
