@@ -48,12 +48,13 @@ class Limits(Frozen):
     disk_confirmed_share: float
     disk_likely_share: float
     disk_room_bytes: int
+    slow_name_s: float
 
 
 @by_the_rules("host-limits")
 def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     """The whole judgment."""
-    found = [*_gauges(evidence, limits), *_failed(evidence), *_clock(evidence, limits), *_names(evidence)]
+    found = [*_gauges(evidence, limits), *_failed(evidence), *_clock(evidence, limits), *_names(evidence, limits)]
     causes, own = ordered(SLUG, (c for c, _ in found)), _unknowns(evidence)
     unknowns = (*missing(evidence), *own)
     return diagnosis(
@@ -153,12 +154,14 @@ def _clock(evidence: Evidence, limits: Limits) -> Iterator[Told]:
     yield cause, advice.CLOCK
 
 
-def _names(evidence: Evidence) -> Iterator[Told]:
+def _names(evidence: Evidence, limits: Limits) -> Iterator[Told]:
     for n in evidence.names.value if isinstance(evidence.names, Known) else ():
-        if n.said != "resolved" and not _aside(n):
-            slug, sure = "name-not-resolved", _sure(n)
-            decides = () if sure is Certainty.CONFIRMED else ("whether anything on this node asks for that name",)
-            words = (f"{n.name}: {n.said} after {n.seconds:g} s on {evidence.node} ({n.why})", *_servers(n))
+        late = n.said == "resolved" and n.seconds >= limits.slow_name_s
+        if (late or n.said != "resolved") and not _aside(n):
+            slug, sure = "name-not-resolved", _late(n) if late else _sure(n)
+            decides = () if sure is Certainty.CONFIRMED else _decides(n, late)
+            only, less = ("only ", ": a program that waits less than that ends without it") if late else ("", "")
+            words = (f"{n.name}: {n.said} {only}after {n.seconds:g} s on {evidence.node} ({n.why}){less}", *_servers(n, late))
             yield Cause(slug=slug, certainty=sure, subject=n.name, evidence=words, decides=decides), advice.for_name(n)
 
 
@@ -185,10 +188,22 @@ def _sure(n: Name) -> Certainty:
     return Certainty.LIKELY if n.said == "timed out" else Certainty.CONFIRMED
 
 
-def _servers(n: Name) -> tuple[str, ...]:
+def _late(n: Name) -> Certainty:
+    """It resolves, later than a resolver waits for one server: a server that is silent now as well explains it."""
+    return Certainty.LIKELY if n.needed and any(s.silent for s in n.servers) else Certainty.POSSIBLE
+
+
+def _decides(n: Name, late: bool) -> tuple[str, ...]:
+    asks = ("whether anything on this node asks for that name",)
+    if not late:
+        return asks
+    return ("how long the same look-up takes again, and how long the program waits for it", *(() if n.needed else asks))
+
+
+def _servers(n: Name, late: bool) -> tuple[str, ...]:
     if not n.servers:
-        return ("/etc/resolv.conf names no server that could be asked",)
-    return tuple(f"name server {s.address}: {s.said}" for s in n.servers)
+        return ("what its name servers say was not read",) if late else ("/etc/resolv.conf names no server that could be asked",)
+    return tuple(f"name server {s.address}: {s.said}" for s in sorted(n.servers, key=lambda s: late and not s.silent))
 
 
 def _unknowns(evidence: Evidence) -> tuple[str, ...]:

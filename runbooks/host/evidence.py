@@ -59,6 +59,11 @@ class Server(Frozen):
     address: str
     said: str  # "NOERROR", "NXDOMAIN", "SERVFAIL" …, or "no answer"
 
+    @property
+    def silent(self) -> bool:
+        """Nothing that fits the question came back."""
+        return self.said.startswith("no answer")
+
 
 class Name(Frozen):
     """One name, resolved on the node."""
@@ -68,7 +73,7 @@ class Name(Frozen):
     said: str  # "resolved" | "no such name" | "no answer" | "timed out" | the resolver's error
     seconds: float = 0.0
     needed: bool = True  # whether this node must know it; another node's address it may never ask for
-    servers: tuple[Server, ...] = ()
+    servers: tuple[Server, ...] = ()  # asked where it failed or came late
 
 
 class UnreadItem(Frozen):

@@ -58,7 +58,7 @@ def _scope(evidence: Evidence, k: HostOom, group: str) -> tuple[str, ...]:
     now = f"; now {size(host.available)} of the machine's {size(host.total)} are available" if host else ""
     if k.cgroup and k.limit is not None and k.used is not None:
         rest = k.used - k.rss
-        others = f"; {size(rest)} of it were held by others in it" if rest > 0.5 * k.used else ""
+        others = f"; {size(rest)} of it were held by others in it" if k.rss and rest > 0.5 * k.used else ""
         return (f"{whose(k.group)} used {size(k.used)} of its limit of {size(k.limit)}{others}{now}",)
     if k.cgroup:
         return (f"the limit of {whose(k.group)} was reached, not the machine's memory{now}",)
@@ -75,7 +75,7 @@ def _how_sure(evidence: Evidence, killed: HostOom, limits: "Limits") -> tuple[Ce
     log = evidence.log.value if isinstance(evidence.log, Known) else None
     ago = f"that was {window.span(window.apart(evidence, killed) or 0.0)} before this look"
     if evidence.since:
-        return Certainty.CONFIRMED, ago
+        return (Certainty.LIKELY if killed.pid is None else Certainty.CONFIRMED), ago
     if _no_job(evidence) and killed.at and (killed.cgroup or killed.told):
         return Certainty.LIKELY, f"{ago}, and no job's log was named"
     line = window.named(evidence, killed)
@@ -89,7 +89,7 @@ def _how_sure(evidence: Evidence, killed: HostOom, limits: "Limits") -> tuple[Ce
         return Certainty.CONFIRMED, f"its log ends {window.span(apart)} {_side(log.written_at, killed.at)} it and says that it was killed"
     if job or said:
         return Certainty.LIKELY, "its log says that it was killed" if said else f"{killed.name} is what a job's process is called"
-    return Certainty.POSSIBLE, f"nothing ties {killed.name} to the job"
+    return Certainty.POSSIBLE, f"nothing ties {killed.name or 'it'} to the job"
 
 
 def _no_job(evidence: Evidence) -> bool:

@@ -7,6 +7,7 @@ from runbooks.core.reading import Known, value_of, value_or
 from runbooks.core.sizes import size
 from runbooks.core.table import EvidenceRow, EvidenceTable, counted, row, spark, table
 from runbooks.memory.evidence import Evidence, HostMemory
+from runbooks.memory.parsers.kernel_ooms import HostOom
 
 LAST = 15  # design: kernel kills and messages, the newest ones
 
@@ -29,8 +30,8 @@ def tables(e: Evidence) -> Iterator[EvidenceTable]:
         for g in value_or(e.groups, ())
     ))  # fmt: skip
     yield table("Processes that the kernel killed for memory, the newest last", "at | pid | process | held | whose limit", (
-        row(k.at, k.pid, k.name, size(k.rss), f"the limit of {k.group or 'its group'}" if k.cgroup else "the machine's memory",
-            about=f"pid {k.pid}")
+        row(k.at, k.pid if k.pid is not None else "not named", k.name, size(k.rss) if k.rss else "not told", _whose(k),
+            about=f"pid {k.pid}" if k.pid is not None else "")
         for k in value_or(e.killed, ())[-LAST:]
     ), in_order=True)  # fmt: skip
 
@@ -54,6 +55,12 @@ def _host(m: HostMemory) -> Iterator[EvidenceRow]:
         yield row("the tightest group above", _full(m.cgroup_used or 0, m.cgroup_limit), told)
     if m.swap_free:
         yield row("swap", "", f"{size(m.swap_free)} free")
+
+
+def _whose(kill: HostOom) -> str:
+    if kill.cgroup:
+        return f"the limit of {kill.group or 'its group'}"
+    return "the machine's memory" if kill.told else "not told"
 
 
 def _full(used: int, limit: int) -> str:

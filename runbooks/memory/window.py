@@ -34,7 +34,7 @@ def within(evidence: Evidence, limits: "Limits") -> tuple[HostOom, ...]:
 def undated(evidence: Evidence) -> tuple[str, ...]:
     """In a sweep: kills of which nobody knows whether they are news."""
     found = [k for k in kills(evidence) if k.at is None] if evidence.since else []
-    return tuple(f"when the kernel killed pid {k.pid} ({k.name}): its log carries no times" for k in found[-MOST:])
+    return tuple(f"when {_what(k)}: its log carries no times" for k in found[-MOST:])
 
 
 def starts(evidence: Evidence, limits: "Limits") -> datetime:
@@ -56,7 +56,7 @@ def named(evidence: Evidence, kill: HostOom) -> str:
 
     The number is the machine's: inside a container the job's own is another, and after long a number is given out again."""
     log = evidence.log.value if isinstance(evidence.log, Known) else None
-    if log is None or not log.killed or evidence.since:
+    if log is None or not log.killed or evidence.since or kill.pid is None:
         return ""
     return next((line for line in reversed(error_lines("\n".join(log.words))) if names_pid(line, kill.pid)), "")
 
@@ -78,7 +78,14 @@ def span(seconds: float) -> str:
 def kill_words(kill: HostOom) -> str:
     """A kill with its time."""
     when = f"{utc(kill.at)}: " if kill.at else ""
-    return f"{when}the kernel killed pid {kill.pid} ({kill.name}), which held {size(kill.rss)}"
+    return f"{when}{_what(kill)}" + (f", which held {size(kill.rss)}" if kill.rss else "")
+
+
+def _what(kill: HostOom) -> str:
+    if kill.pid is None:
+        asked = f" ({kill.asked} asked for memory)" if kill.asked else ""
+        return f"the kernel's OOM killer was invoked{asked}, and its log does not name whom it killed"
+    return f"the kernel killed pid {kill.pid} ({kill.name})"
 
 
 def others(evidence: Evidence, limits: "Limits") -> tuple[Finding, ...]:

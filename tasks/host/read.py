@@ -39,7 +39,8 @@ def gather_host_limits(context: Context) -> Evidence:
     names = names_of(context)
     ask = {
         "match": "|".join(f"(?:{j.match})" for j in jobs), "names": list(names)[:MAX_NAMES],
-        "limit_s": SCAN_S, "names_s": NAMES_S, "near": context.limit("possible_share", "host-limits"),
+        "limit_s": SCAN_S, "names_s": NAMES_S, "late_s": context.limit("slow_name_s", "host-limits"),
+        "near": context.limit("possible_share", "host-limits"),
     }  # fmt: skip
     before = context.now()
     try:

@@ -1,7 +1,7 @@
 """Reads what this machine and its processes use of their limits. Changes nothing. Python 3.6, standard library.
 
-JSON argument: {match: pattern or "", names: [], limit_s: seconds for the look through /proc}. Answers with gauges
-(see runbooks/host/evidence.py) and with what could not be read.
+JSON argument: {match: pattern or "", names: [], limit_s: seconds for the look through /proc, names_s: for the names, late_s: after which a
+name came late, near: share of a limit}. Answers with gauges (see runbooks/host/evidence.py) and with what could not be read.
 """
 
 import json
@@ -237,7 +237,7 @@ def main(ask: "dict[str, Any]") -> "dict[str, Any]":
     of_groups(watched, out)
     of_shm(watched, jobs, out)
     of_inotify(instances, watches, out)
-    found = resolve(ask["names"], ask["names_s"])
+    found = resolve(ask["names"], ask["names_s"], ask["late_s"])
     return dict(out, **look(miss), jobs=len(jobs), names=found, unread=unread[:50], began=began, ended=time.time())
 
 

@@ -21,6 +21,7 @@ from runbooks.host.evidence import Evidence
 from tasks.context import Context
 from tasks.host.probes import host_limits
 from tasks.host.read import gather_host_limits, names_of
+from tasks.remote.probes import names
 from tasks.transport.base import CommandResult, TransportError
 from tasks.transport.local import LocalHost
 from tests.support.need import need_program
@@ -108,6 +109,16 @@ def test_a_name_of_nobody_in_bounded_time() -> None:
     assert cause.subject == "no-such-host.invalid"
     assert cause.certainty in (Certainty.CONFIRMED, Certainty.LIKELY)
     assert "name server" in cause.evidence[1] or "/etc/resolv.conf" in cause.evidence[1]
+
+
+@pytest.mark.parametrize(("seconds", "asked"), [(5.01, ["10.0.0.2", "10.0.0.3"]), (0.2, [])])
+def test_the_servers_of_a_late_name_are_asked(seconds: float, asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(names, "lookup", lambda _: {"said": "resolved", "seconds": seconds})
+    monkeypatch.setattr(names, "servers", lambda: ["10.0.0.2", "10.0.0.3"])
+    monkeypatch.setattr(names, "query", lambda server, *_: "no answer" if server == "10.0.0.2" else "NOERROR")
+    (found,) = names.resolve(["master-0"], 6.0, 5.0)
+    assert [s["address"] for s in found["servers"]] == asked
+    assert found["said"] == "resolved"
 
 
 def test_a_clock_that_differs_is_bounded_by_the_way() -> None:
