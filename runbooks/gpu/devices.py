@@ -12,7 +12,7 @@ from runbooks.gpu.cards import at_rest, rest_words, unjudged
 from runbooks.gpu.parsers.kernel_log import bus_key
 from runbooks.gpu.verdicts import GpuVerdict, of_gpu
 from runbooks.gpu.view import GpuView, size, span
-from runbooks.gpu.xid import events_of_this_boot
+from runbooks.gpu.xid_faults import events_of_this_boot
 from runbooks.triage.text import says
 
 

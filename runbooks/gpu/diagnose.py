@@ -18,7 +18,7 @@ from runbooks.gpu.parsers.kernel_log import bus_in, bus_key
 from runbooks.gpu.plans import offer
 from runbooks.gpu.processes import alone, judge_processes
 from runbooks.gpu.registered import count_differs, judge_registered, live_job_processes
-from runbooks.gpu.verdicts import GpuVerdict, ranked
+from runbooks.gpu.verdicts import GpuVerdict, late, ranked, unowned
 from runbooks.gpu.view import GpuView
 from runbooks.gpu.xid import judge_xids
 from runbooks.triage.text import findings_of
@@ -36,13 +36,14 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
     if isinstance(evidence.gpus, Absent) and not any(v.credible for v in verdicts):
         return _no_gpu(view, evidence.gpus.proof)
     company = Company(view, alone(view), _elsewhere(view))
-    verdicts = ranked([*verdicts, *judge_processes(company), *judge_registered(view)])
+    verdicts = ranked(unowned([*verdicts, *judge_processes(company), *judge_registered(view)]))
     state = _state(view, verdicts)
     said = value_or(evidence.log, ())
     offered = offer(view, verdicts, company.jobs)
     return diagnosis(
         SLUG,
         [v.cause for v in verdicts],
+        late(verdicts),
         state=state,
         headline=story.headline(view, state, verdicts),
         symptom=story.symptom(view),

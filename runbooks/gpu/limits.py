@@ -33,6 +33,7 @@ class Limits(Frozen):
     working_bytes_per_s: float
     mate_nodes: int
     share_s: float
+    repeat_s: float
     window_s: float
     samples: int
     min_samples: int

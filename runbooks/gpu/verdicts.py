@@ -1,6 +1,7 @@
 """What one judge says, before it is ranked: a cause, and which processes and GPUs it is about."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from runbooks.core.gpu_set import Gpu
 from runbooks.core.judgment import ordered
@@ -62,6 +63,25 @@ def comes_first(hardware: tuple[GpuVerdict, ...], v: GpuVerdict, why: str) -> st
     return f"{first.slug} ({first.subject}) comes first. {why}" if first else ""
 
 
+UNOWNED = ("memory-without-holder", "busy-without-holder")
+BESIDE = "defunct-unreaped"
+
+
 def ranked(verdicts: list[GpuVerdict]) -> tuple[GpuVerdict, ...]:
     """Credible faults, earliest first; then possible ones, innocent explanations, what is ruled out."""
-    return ordered("zombie-gpu", sorted(verdicts, key=lambda v: (not v.gpus, v.subject)))
+    return ordered("zombie-gpu", sorted(verdicts, key=lambda v: (not v.gpus, v.subject)), late(verdicts))
+
+
+def late(verdicts: Iterable[GpuVerdict]) -> tuple[str, ...]:
+    """What is only true beside a GPU that nobody owns up to: a dead process that keeps nothing of it by the driver's list."""
+    return (BESIDE,) if any(v.slug in UNOWNED and v.credible for v in verdicts) else ()
+
+
+def unowned(verdicts: Iterable[GpuVerdict]) -> list[GpuVerdict]:
+    """The same, without the restart of a dead process's container where a GPU has no owner: its last user is not told."""
+    every = list(verdicts)
+    gpus = dict.fromkeys(v.subject for v in every if v.slug in UNOWNED and v.certainty is not Certainty.RULED_OUT)
+    if not gpus:
+        return every
+    words = f"whether it was the last user of {', '.join(gpus)} is not told, so nothing is ended or restarted for it"
+    return [replace(v, evidence=(*v.evidence, words), container="") if v.slug == BESIDE else v for v in every]

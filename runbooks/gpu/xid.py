@@ -1,122 +1,23 @@
-"""Xids of this boot by GPU: the root before what follows it, by NVIDIA's table, which Xid 154 overrides."""
+"""Judges the Xids of this boot, one verdict per GPU: gone, in need of a reset, a fault of its programs, an event."""
 
-from dataclasses import dataclass, replace
-from functools import cache
-from typing import Any
+from itertools import pairwise
 
 from runbooks.core.gpu_set import Gpu
-from runbooks.core.knowledge import load_table
 from runbooks.core.reading import Known, Unknown, UnknownReason
 from runbooks.core.verdict import Certainty
 from runbooks.gpu.activity import activity
 from runbooks.gpu.evidence import KernelEvent
-from runbooks.gpu.parsers.kernel_log import bus_key, recovery_action, recovery_code, says_nonfatal
 from runbooks.gpu.verdicts import GpuVerdict
 from runbooks.gpu.view import GpuView, span
+from runbooks.gpu.xid_faults import CLOCK_SLACK_S, XidFault, faults
 
-CLOCK_SLACK_S = 5.0  # design: the kernel log's clock and /proc/uptime drift apart; two processes of one number begin minutes apart
-SEVERITY = ("none", "app", "decode", "support", "reset", "reboot")
-
-
-@cache
-def xid_table() -> dict[str, Any]:
-    """runbooks/knowledge/xids.yaml, read once."""
-    return load_table("xids")
-
-
-@dataclass(frozen=True)
-class XidFault:
-    """What the kernel log says about one GPU."""
-
-    bus: str
-    root: KernelEvent
-    action: str  # none | app | decode | support | reset | reboot
-    lines: tuple[str, ...]
-    gpu: Gpu | None  # None: the driver doesn't list it (any more), or which it is was not said
-    asked: bool = False  # the driver itself asked for it, in its last line of Xid 154
-    open: str = ""  # why it is not known which GPU this is
+NAMED = 4  # processes in a sentence
 
 
 def judge_xids(view: GpuView) -> list[GpuVerdict]:
     """One verdict per GPU that the kernel log of this boot names."""
     verdicts = [_judge(view, fault) for fault in faults(view)]
     return [v for v in verdicts if v is not None]
-
-
-def events_of_this_boot(view: GpuView) -> tuple[KernelEvent, ...]:
-    """Numbered events, oldest first. One later than the uptime is of an earlier boot and is left out."""
-    known = view.evidence.kernel
-    if not isinstance(known, Known):
-        return ()
-    uptime = view.facts.uptime_s if view.facts else float("inf")
-    mine = [e for e in known.value if e.xid is not None and (e.at_s is None or -1 <= e.at_s <= uptime + CLOCK_SLACK_S)]
-    return tuple(sorted(mine, key=lambda e: (e.at_s is None, e.at_s or 0.0)))
-
-
-def faults(view: GpuView) -> list[XidFault]:
-    """Events grouped by GPU, the root found, the action decided."""
-    by_bus: dict[str, list[KernelEvent]] = {}
-    for event in events_of_this_boot(view):
-        by_bus.setdefault(bus_key(event.bus_id), []).append(event)
-    listed = {bus_key(g.bus_id): g for g in view.gpus if g.bus_id}
-    found = [_fault(bus, events, listed.get(bus)) for bus, events in sorted(by_bus.items())]
-    last = "" not in by_bus  # else a later line that asks for nothing may be one that names no GPU
-    return [replace(f, open=_open(view, f), asked=f.asked and last) for f in found]
-
-
-def _open(view: GpuView, f: XidFault) -> str:
-    """What is not said is not "not listed": a line may name no GPU, and a GPU may not tell its address."""
-    if not f.bus:
-        return "the kernel's line names no GPU"
-    hidden = [str(g.index) for g in view.gpus if not g.bus_id]
-    return f"GPU {', '.join(hidden)} does not tell its address and may be that one" if hidden and f.gpu is None else ""
-
-
-def _fault(bus: str, events: list[KernelEvent], gpu: Gpu | None) -> XidFault:
-    roots = [e for e in events if entry(e)["role"] == "root"]
-    worst = max((_action(e) for e in roots or events), key=SEVERITY.index)
-    root = next(e for e in (roots or events) if _action(e) == worst)
-    asked = next((e.text for e in reversed(events) if e.xid == 154), "")
-    override = recovery_action(asked)
-    action = _asked_for(override, recovery_code(asked)) if override else worst
-    lines = [_line(e) for e in _first_of_each(events, root)]
-    lines += [f"Xid 154 asks for: {override} (it overrides the table's '{worst}')"] if override else []
-    return XidFault(bus, root, action, tuple(lines), gpu, asked=bool(override))
-
-
-def _asked_for(words: str, code: int | None) -> str:
-    """By the words that are known, else by the number; what neither tells is a question to the vendor."""
-    table = xid_table()
-    return str(table["recovery_actions"].get(words.lower()) or table["recovery_codes"].get(code, "support"))
-
-
-def entry(event: KernelEvent) -> dict[str, Any]:
-    """The table's row for an event; a code that is not listed is informational."""
-    blank = {"meaning": "not in the table", "action": "none", "role": "root", "nvidia": "none given", "gpud": "none given"}
-    found: dict[str, Any] = xid_table()["xids"].get(event.xid, blank)
-    return found
-
-
-def _action(event: KernelEvent) -> str:
-    action = str(entry(event)["action"])
-    if action == "decode" and event.xid != 74:  # NVLink5: the line itself says fatal or not
-        return "none" if says_nonfatal(event.text) else "reset"
-    return "none" if action == "obey" else action
-
-
-def _first_of_each(events: list[KernelEvent], root: KernelEvent) -> list[KernelEvent]:
-    seen: dict[int | None, KernelEvent] = {root.xid: root}
-    for e in events:
-        seen.setdefault(e.xid, e)
-    return list(seen.values())
-
-
-def _line(e: KernelEvent) -> str:
-    row = entry(e)
-    when = "at an unknown time" if e.at_s is None else f"{span(e.at_s)} after boot"
-    role = ", which usually follows another" if row["role"] == "follows" else ""
-    words = f"Xid {e.xid} ({row['meaning']}{role}) {when}. NVIDIA says {row['nvidia']}"
-    return words + (f"; gpud says {row['gpud']}" if row["gpud"] != row["nvidia"] else "")
 
 
 def _judge(view: GpuView, f: XidFault) -> GpuVerdict | None:
@@ -191,46 +92,87 @@ def _recovered(view: GpuView, f: XidFault) -> str:
         return ""
     if f.gpu.recovery_action.lower() == "none":
         return "the driver asks for no recovery now: history"
+    return _works_since(view, f, f.root.at_s)
+
+
+def _works_since(view: GpuView, f: XidFault, at_s: float) -> str:
+    """A process that began after that and works on the GPU; "" where none was seen."""
     for pid, held in view.holdings.items():
         p = view.processes[pid]
-        began = view.facts.uptime_s - p.age_s
-        if began > f.root.at_s and any(h.gpu.uuid == f.gpu.uuid for h in held) and activity(view, p).moves:
-            return f"pid {pid}, started {span(began - f.root.at_s)} after it, works on this GPU: history"
+        began = view.facts.uptime_s - p.age_s if view.facts else at_s
+        if began > at_s and any(f.gpu and h.gpu.uuid == f.gpu.uuid for h in held) and activity(view, p).moves:
+            return f"pid {pid}, started {span(began - at_s)} after it, works on this GPU: history"
     return ""
 
 
 def _application(view: GpuView, f: XidFault) -> GpuVerdict:
-    pid, alive = f.root.pid, _alive(view, f)
-    if alive is None:
-        return _verdict(f, "gpu-application-fault", Certainty.POSSIBLE, f.lines, (f"whether pid {pid} still lives",))
-    if not alive:
-        gone = f"pid {pid} has ended" if pid else "it names no process"
-        return _verdict(
-            f, "gpu-application-fault", Certainty.RULED_OUT, (*f.lines, f"{gone}: history, not a present fault")
-        )
-    process = view.processes.get(pid or 0)
-    if process is not None and activity(view, process).moves:
+    """Of all processes that such a line names: one that is still there comes before one that cannot be read, and that before the ended."""
+    alive = {e: _alive(view, e, f.gpu) for e in f.app}
+    present = sorted((e for e in reversed(f.app) if alive[e]), key=lambda e: _moves(view, e))
+    if not present:
+        open_ = next((e for e in f.app if alive[e] is None), None)
+        if open_ is not None:
+            return _verdict(f, "gpu-application-fault", Certainty.POSSIBLE, f.lines, (f"whether pid {open_.pid} still lives",))
+        return _ended(view, f)
+    there, pid = present[0], present[0].pid
+    if _moves(view, there):
         words = (*f.lines, f"pid {pid} works on: history")
         return _verdict(f, "gpu-application-fault", Certainty.RULED_OUT, words)
     if not isinstance(view.evidence.processes, Known):
         asks = (f"whether pid {pid} is still the same process, and whether it works",)
         return _verdict(f, "gpu-application-fault", Certainty.POSSIBLE, (*f.lines, f"a pid {pid} is on the GPU"), asks)
-    words = (*f.lines, f"pid {pid} ({f.root.process}) is still there: its CUDA context can't recover by itself")
-    return _verdict(
-        f, "gpu-application-fault", Certainty.LIKELY, words, (f"the log of pid {pid}: its first CUDA error",)
-    )
+    words = (*f.lines, f"pid {pid} ({there.process}) is still there: its CUDA context can't recover by itself")
+    return _verdict(f, "gpu-application-fault", Certainty.LIKELY, words, (f"the log of pid {pid}: its first CUDA error",))
 
 
-def _alive(view: GpuView, f: XidFault) -> bool | None:
+def _moves(view: GpuView, e: KernelEvent) -> bool:
+    """Whether the process that the line names works."""
+    process = view.processes.get(e.pid or 0)
+    return process is not None and bool(activity(view, process).moves)
+
+
+_ASK_CARD = "the same program on another card: if it fails on this one only, have the card diagnosed (`dcgmi diag -r 3`)"
+
+
+def _ended(view: GpuView, f: XidFault) -> GpuVerdict:
+    """One process that ended is history. Where it came again, of one process after the other, it may come again now."""
+    again = _again(view, f)
+    if len(again) < 2:
+        gone = f"pid {f.root.pid} has ended" if f.root.pid else "it names no process"
+        return _verdict(f, "gpu-application-fault", Certainty.RULED_OUT, (*f.lines, f"{gone}: history, not a present fault"))
+    first, last = again[0].at_s or 0.0, again[-1].at_s or 0.0
+    codes = " and ".join(dict.fromkeys(str(e.xid) for e in again))
+    who = ", ".join(str(e.pid) for e in again[:NAMED]) + (f" and {len(again) - NAMED} more" if len(again) > NAMED else "")
+    words = [*f.lines, f"Xid {codes} came {len(again)} times in {span(last - first)}, each of another process: pid {who}. All have ended"]
+    if since := _works_since(view, f, last):
+        return _verdict(f, "gpu-application-fault", Certainty.RULED_OUT, (*words, since))
+    words += [f"the last one came {span(view.facts.uptime_s - last)} ago"] if view.facts else []
+    gap = max((b.at_s or 0.0) - (a.at_s or 0.0) for a, b in pairwise(again))
+    asks, unread = (_ASK_CARD, "the first CUDA error in the programs' own logs"), _history_unread(view, f)
+    sure = Certainty.LIKELY if gap <= view.limits.repeat_s and not unread else Certainty.POSSIBLE
+    return _verdict(f, "gpu-application-fault", sure, words, (*asks, f"{unread}: whether a later process works on it") if unread else asks)
+
+
+def _again(view: GpuView, f: XidFault) -> list[KernelEvent]:
+    """The first line of each process, later by more than the start of one launcher's ranks takes: what one program does at once is one."""
+    found: list[KernelEvent] = []
+    for e in f.app:
+        apart = not found or (e.at_s or 0.0) - (found[-1].at_s or 0.0) > view.limits.together_s
+        if e.pid and e.at_s is not None and apart and e.pid not in {x.pid for x in found}:
+            found.append(e)
+    return found
+
+
+def _alive(view: GpuView, e: KernelEvent, gpu: Gpu | None) -> bool | None:
     """Whether the process that the line names is still the same one; None where that could not be read."""
-    if f.root.pid is None:
+    if e.pid is None:
         return False
-    process = view.processes.get(f.root.pid)
+    process = view.processes.get(e.pid)
     if process is not None and not view.in_container and view.facts is not None:
-        same = f.root.at_s is None or view.facts.uptime_s - process.age_s <= f.root.at_s + CLOCK_SLACK_S
+        same = e.at_s is None or view.facts.uptime_s - process.age_s <= e.at_s + CLOCK_SLACK_S
         return same and process.state not in "ZX"
-    if f.gpu is not None and isinstance(f.gpu.processes, Known):
-        return any(g.pid == f.root.pid for g in f.gpu.processes.value)
+    if gpu is not None and isinstance(gpu.processes, Known):
+        return any(g.pid == e.pid for g in gpu.processes.value)
     return None if not isinstance(view.evidence.processes, Known) or view.in_container else False
 
 

@@ -13,6 +13,7 @@ from runbooks.rendezvous.causes import benign, likely, possible
 from runbooks.rendezvous.evidence import Evidence, NodeFacts, Port, Worker
 from runbooks.rendezvous.launches import MASTER_PORT
 from runbooks.rendezvous.life import from_inside, known_nodes, place_of
+from runbooks.rendezvous.reach import unreached
 from runbooks.rendezvous.workers import holds, live_workers
 
 NAMED = 4  # ranks in a sentence
@@ -126,8 +127,7 @@ def _addresses(job: EnvJob, evidence: Evidence) -> Iterator[Cause]:
                 words = f"rank {_rank(w)} was given MASTER_ADDR={w.env['MASTER_ADDR']}, and no rank 0 lives on {w.node}"
                 yield likely("master-loopback", who, words, decides=(f"on which machine rank 0 of its {_size(w)} ranks runs",))
             for reach in (r for r in node.reach if r.address == at and r.error and not r.error.startswith("closed:")):
-                slug = "master-wrong" if reach.resolves else "master-unresolvable"
-                yield likely(slug, who, f"MASTER_ADDR {at}: {reach.error}", decides=("whether rank 0 is up",))
+                yield unreached(w, reach, job.ranks, evidence)
 
 
 def _store(job: EnvJob, evidence: Evidence, import_s: float) -> Iterator[Cause]:

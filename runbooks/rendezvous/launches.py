@@ -9,6 +9,7 @@ from runbooks.rendezvous.bare import bare_causes
 from runbooks.rendezvous.causes import confirmed, likely
 from runbooks.rendezvous.evidence import Agent, Evidence, Worker
 from runbooks.rendezvous.life import known_nodes, place_of
+from runbooks.rendezvous.reach import unreached
 from runbooks.rendezvous.workers import live_workers
 
 MASTER_PORT = 29500  # torchrun's own default
@@ -200,11 +201,8 @@ def _addresses(workers: list[Worker], evidence: Evidence) -> list[Cause]:
             if any(w.orphan for w in workers if w.run_id == worker.run_id):
                 continue  # the store ended with its agent: that comes first
             full = host_port(addr, worker.env.get("MASTER_PORT", ""))
-            for reach in [r for r in node.reach if r.address == full and r.error]:
-                slug = "master-unresolvable" if not reach.resolves else "master-wrong"
-                causes.append(
-                    likely(slug, who, f"MASTER_ADDR {full}: {reach.error}", decides=("whether rank 0 is up",))
-                )
+            mates = [w for w in workers if w.run_id == worker.run_id]
+            causes += [unreached(worker, reach, mates, evidence) for reach in node.reach if reach.address == full and reach.error]
     return causes
 
 

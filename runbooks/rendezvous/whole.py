@@ -30,10 +30,11 @@ class LivingRank(Frozen):
     @property
     def about(self) -> set[str]:
         """How causes name what it is part of."""
-        where, run, launch = self.worker.node, self.agent.launch.run_id, self.agent.launch
-        ports = [self.worker.env.get("MASTER_PORT", ""), *[address_of(at).rpartition(":")[2] for at in [meets_at(self.agent)] if at]]
+        where, run, launch, env = self.worker.node, self.agent.launch.run_id, self.agent.launch, self.worker.env
+        ports = [env.get("MASTER_PORT", ""), *[address_of(at).rpartition(":")[2] for at in [meets_at(self.agent)] if at]]
         pids = {f"pid {pid} on {where}" for pid in (self.worker.pid, self.agent.pid)}
-        at = {meets_at(self.agent), f"{meets_at(self.agent)} from {where}", f"{launch.script} at {meets_at(self.agent)}"}
+        given = (meets_at(self.agent), host_port(env.get("MASTER_ADDR", ""), env.get("MASTER_PORT", "")))
+        at = {given[0], *(f"{place} from {where}" for place in given), f"{launch.script} at {given[0]}"}
         return {f"run {run}", *pids, *at, *(f"port {port} on {where}" for port in ports)}
 
 

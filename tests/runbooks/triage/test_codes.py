@@ -3,7 +3,7 @@
 import pytest
 
 from runbooks.core.knowledge import load_table
-from runbooks.gpu.xid import xid_table
+from runbooks.gpu.xid_faults import xid_table
 from runbooks.triage.load import library
 from runbooks.triage.text import judge_lines
 
