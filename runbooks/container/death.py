@@ -39,8 +39,9 @@ def judge_death(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
 
 
 def _ended(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
-    refused = [start_error(e, c, limits)] if c.error else [never_started(c)] if _never_started(c) else []
-    if refused and (c.status == "created" or c.started_at is None):
+    created = c.status == "created"
+    refused = [start_error(e, c, limits)] if c.error else [never_started(c)] if created and c.started_at is None else []
+    if refused and (created or c.started_at is None):
         return refused
     event, oom = host_event(e, c, limits), out_of_memory(e, c, limits)
     killed = [x for x in oom if x.slug != "oom-child"]
@@ -63,10 +64,6 @@ def _ended(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
     if oom and (c.oom_killed or last_kill(e, c, limits)):  # a process of it was killed first, which may be why it ended so
         own = _lowered(own)
     return refused + oom + (asked or [*own, *(_by_hand(e, c, limits) if early else [])]) + early
-
-
-def _never_started(c: ContainerFacts) -> bool:
-    return c.status == "created" and c.started_at is None
 
 
 def _before_it(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:

@@ -21,7 +21,7 @@ def of_cause(book: Runbook, cause: Cause, place: str = "", *, words: str = "", h
     faults. The subject is left out where place or numbers name it."""
     about = brief(cause.subject)
     said = (words or cause.evidence[0]).replace(cause.subject or " ", about or " ").rstrip(".")
-    named = about in said or about in place
+    named = about in said or about in place or about.split()[-1:] == place.split()[:1]
     head = ": ".join(filter(None, (place, book.causes[cause.slug].title + hedge, "" if named else about)))
     tail = f" (and {more} more)" if more else ""
     room = LONGEST - len(head) - len(": ") - len(tail)

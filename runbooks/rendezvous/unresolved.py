@@ -70,6 +70,7 @@ def _seen(evidence: Evidence) -> Iterator[Cause]:
     for a in live_agents(evidence):
         if a.launch.backend != "static" or not a.launch.master_addr:
             continue
-        for reach in (r for r in nodes[a.node].reach if r.address == meets_at(a) and r.error and not r.resolves):
+        mine = nodes[a.node].reach if a.node in nodes else ()
+        for reach in (r for r in mine if r.address == meets_at(a) and r.error and not r.resolves):
             who = f"pid {a.pid} on {a.node}"
             yield likely("master-unresolvable", who, f"--master-addr {reach.address}: {reach.error}", decides=("whether rank 0 is up",))
