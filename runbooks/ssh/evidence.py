@@ -130,7 +130,7 @@ class Wire(Frozen):
     banner: str = ""
     own_address: str = ""  # of this end of the connection
     before_banner: tuple[str, ...] = Field((), title="first lines")
-    banner_says: str = ""  # closed, silent, not SSH …
+    banner_says: str = ""  # "closed …", "silent …", "not an SSH …"; "": not recorded
     offer: Offer | None = None
     missing: tuple[str, ...] = ()  # "kex: theirs …; ours …"
     kex_says: str = ""

@@ -2,6 +2,7 @@
 
 from runbooks.core.judgment import LIKELY, POSSIBLE, SURE
 from runbooks.ssh.evidence import Auth, HostKey, HostKeyFact, Stage, Tcp, Wire
+from runbooks.ssh.parsers.ssh_wire import NoBanner, no_banner
 from runbooks.ssh.view import SshView
 
 RSA_SIGNATURES = ("rsa-sha2-512", "rsa-sha2-256")
@@ -41,15 +42,21 @@ def _tcp(v: SshView, w: Wire) -> None:
 
 
 def _banner(v: SshView, w: Wire) -> None:
-    if w.banner_says.startswith("closed"):
-        v.say("banner-closed", SURE, f"TCP is accepted, then {w.banner_says}",
-              "MaxStartups, PerSourcePenalties, fail2ban or tcp wrappers close so; a full process table too",
-              decides=("sshd's log: drop connection, refused connect, MaxStartups", "try again only after minutes"))  # fmt: skip
-    elif w.banner_says.startswith("not an SSH"):
-        v.say("not-an-ssh-server", SURE, w.banner_says)
-    else:
-        v.say("banner-missing", SURE, f"TCP is accepted, then {w.banner_says}",
-              decides=("is sshd stopped or out of memory? look through another way in",))  # fmt: skip
+    """What is known of how it ended; where that was not recorded, nothing is excluded."""
+    through = f"TCP is accepted, then {w.banner_says or 'no banner was read'}"
+    match no_banner(w.banner_says):
+        case NoBanner.OTHER:
+            v.say("not-an-ssh-server", SURE, w.banner_says)
+        case NoBanner.SILENT:
+            v.say("banner-missing", SURE, through, decides=("is sshd stopped or out of memory? look through another way in",))
+        case NoBanner.CLOSED:
+            v.say("banner-closed", SURE, through,
+                  "what is behind it is open: MaxStartups, PerSourcePenalties, fail2ban or tcp wrappers close so; a full process table too",
+                  decides=("sshd's log: drop connection, refused connect, MaxStartups",
+                           "one more try, only after minutes: one that goes through is no steady fault"))  # fmt: skip
+        case None:
+            for slug in ("banner-closed", "banner-missing"):
+                v.say(slug, POSSIBLE, through, decides=("whether the server closes the connection or stays silent: nc HOST PORT",))
 
 
 def _kex(v: SshView, w: Wire) -> None:

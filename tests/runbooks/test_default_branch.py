@@ -25,7 +25,7 @@ GIVEN = {"ray-job": ("nodes-missing",)}  # of made evidence: what the fleet file
 
 NONE_IS_AN_ANSWER = {  # fields whose silence says that there is none, and without which a situation confirms something else
     "distributed-setup": "launch.batch nodes.facts.launchers.launch.script",
-    "ssh-auth-failure": "wire.banner_says wire.command_says far.nologin",
+    "ssh-auth-failure": "wire.command_says far.nologin",
     "checkpoint-fallback": "tiers.space.error",
     "container-death": "wanted.ray_ip host.engine_unit host.engine_unit.entered_at host.engine_unit.left_at supervisors.left_at "
                        "container.error",

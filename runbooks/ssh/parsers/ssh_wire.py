@@ -1,11 +1,24 @@
 """Bytes that an SSH server sends before any key is exchanged: identification line and KEXINIT. Pure."""
 
+import re
 import struct
+from enum import StrEnum
 
 from runbooks.core.base import Frozen
 
 KEXINIT = 20
 FIELDS = ("kex", "host_keys", "ciphers", "ciphers_back", "macs", "macs_back")
+
+
+_CLOSED = re.compile(r"\b(?:closed|reset)\b")  # in our words, and in those of OpenSSH's client and of the system
+
+
+class NoBanner(StrEnum):
+    """How a connection ended that gave no banner."""
+
+    CLOSED = "closed"  # by the other side
+    SILENT = "silent"
+    OTHER = "other"  # what came is no SSH
 
 
 class Offer(Frozen):
@@ -27,6 +40,15 @@ def split_banner(data: bytes) -> tuple[str, tuple[str, ...], bytes]:
             return text[:255], tuple(before), data
         before.append(text[:200])
     return "", (*before, *((data.decode("utf-8", "replace")[:200],) if data else ())), b""
+
+
+def no_banner(said: str) -> NoBanner | None:
+    """By the recorded words; None: they do not tell. What the other side sent stands behind the first words."""
+    if said.startswith("not an SSH"):
+        return NoBanner.OTHER
+    if said.startswith("silent"):
+        return NoBanner.SILENT
+    return NoBanner.CLOSED if _CLOSED.search(said) else None
 
 
 def parse_kexinit(packet: bytes) -> Offer | None:
