@@ -12,6 +12,7 @@ from runbooks.core.reading import UnknownReason
 from runbooks.core.unread import covered, unread
 from runbooks.core.verdict import Cause, Certainty, State
 from runbooks.core.worded import titled
+from runbooks.gpu.verdicts import BESIDE, UNOWNED
 from tests.runbooks.every import Situation, situations
 
 OWN_COMMANDS = "distributed-setup"  # its remedies are command lines made for the launch
@@ -30,6 +31,7 @@ def test_every_report_is_made_in_one_way(slug: str) -> None:
         found = case.judge()
         late = EVENTS if slug == "container-death" else ()  # an event behind what was read of this very end
         late = (*late, *LOOPS) if any(c.slug == "bad-command" for c in found.causes) else late  # it leads to the loop
+        late = (*late, BESIDE) if {c.slug for c in credible(found.causes)} & set(UNOWNED) else late  # true, and not why
         order = [(tier(c), place[c.slug]) for c in found.causes if c.slug not in late]
         assert order == sorted(order), case.title
         sick = credible(found.causes)
