@@ -14,9 +14,9 @@ def unreached(w: Worker, reach: Reachability, mates: Iterable[Worker], evidence:
     who, words, check = f"pid {w.pid} on {w.node}", f"MASTER_ADDR {reach.address}: {reach.error}", ("whether rank 0 is up",)
     if not reach.resolves:
         return likely("master-unresolvable", who, words, decides=check)
-    port = int(reach.address.rpartition(":")[2] or 0)
+    port = reach.address.rpartition(":")[2]
     zeros = {z.node for z in mates if z.env.get("RANK") == "0"}
-    served = [n for n in _owners(w, reach, evidence) if any(p.port == port and p.open for p in n.ports)]
+    served = [n for n in _owners(w, reach, evidence) if any(str(p.port) == port and p.open for p in n.ports)]
     owner = next((n for n in served if not zeros or n.node in zeros), None)
     if owner is None or reach.error.startswith("closed:"):
         return likely("master-wrong", who, words, decides=check)
