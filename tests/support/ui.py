@@ -14,7 +14,7 @@ FLAGS = (
     "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
 )  # fmt: skip
 PATIENCE_MS = 30_000
-LANDS_MS = 60_000
+LANDS_MS = 20_000
 
 
 class Ui:
