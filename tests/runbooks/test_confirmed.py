@@ -18,7 +18,8 @@ from runbooks.core.reading import Absent, Known, Reading
 from runbooks.core.unread import readings_of, unread
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 from tests.runbooks.every import Situation, situations
-from tests.runbooks.test_unread import GONE, Place, places, without
+from tests.runbooks.test_unread import GONE, places, without
+from tests.support.evidence_places import Place
 
 LEAST_LOSSES, LEAST_CAUSES, LEAST_READINGS = 1850, 280, 680  # found when this was written; fewer would hide what is not tried
 SURE = Certainty.CONFIRMED

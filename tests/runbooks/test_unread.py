@@ -22,6 +22,7 @@ from runbooks.core.reading_words import label, model_in, words_of
 from runbooks.core.unread import unread
 from runbooks.core.verdict import Cause, Certainty, Diagnosis, State
 from tests.runbooks.every import Situation, by_folder, situations
+from tests.support.evidence_places import Place, replaced
 
 LEAST_READINGS, LEAST_RUNBOOKS, LEAST_WORLDS = 60, 9, 10  # below these the test proves nothing; worlds of one runbook
 LEAST_PLANS = 1000  # losses tried on situations with a plan
@@ -44,7 +45,6 @@ EXPLAINED = {
     ("ray-job", "head"),
     ("stale-rendezvous", "etcd_stopped"),
 }
-Place = tuple[str | int, ...]
 
 
 class Loss(NamedTuple):
@@ -79,14 +79,7 @@ def places(value: Any, at: Place = ()) -> Iterator[Place]:
 
 def without(value: Any, place: Place) -> Any:
     """A copy of the evidence in which the reading at that place is unknown."""
-    if not place:
-        return GONE
-    key, rest = place[0], place[1:]
-    if isinstance(value, tuple):
-        return tuple(without(x, rest) if i == key else x for i, x in enumerate(value))
-    if isinstance(value, dict):
-        return {k: without(x, rest) if k == key else x for k, x in value.items()}
-    return value.model_copy(update={str(key): without(getattr(value, str(key)), rest)})
+    return replaced(value, place, GONE)
 
 
 @cache

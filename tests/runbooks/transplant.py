@@ -24,10 +24,10 @@ from runbooks.core.reading_words import own_name
 from runbooks.core.unread import fields_with_readings
 from runbooks.core.verdict import Cause, Certainty, Diagnosis
 from tests.runbooks.every import Situation, situations
+from tests.support.evidence_places import Place, replaced
 
 SURE, LIKELY, RULED_OUT = Certainty.CONFIRMED, Certainty.LIKELY, Certainty.RULED_OUT
 MOST = 100  # combinations of situations that are tried for a pair, those that differ least first
-Place = tuple[str | int, ...]
 
 
 class Shown(StrEnum):
@@ -253,7 +253,7 @@ def put(a: Found, b: Found, groups: Sequence[str]) -> BaseModel | None:
         for i, mine in enumerate(own(evidence, path, a.cause.subject) if theirs else ()):
             new = theirs[min(i, len(theirs) - 1)]
             if new != mine.reading:
-                evidence, changed = _with(evidence, mine.place, new), True
+                evidence, changed = replaced(evidence, mine.place, new), True
     return evidence if changed else None
 
 
@@ -278,18 +278,6 @@ def looks(value: Any, root: type[BaseModel], path: str = "", items: tuple[str, .
         base = path if type(value) is not root else ""
         for field in fields_with_readings(type(value)):
             yield from looks(getattr(value, field), root, f"{base}.{field}".lstrip("."), items, (*place, field))
-
-
-def _with(value: Any, place: Place, new: Any) -> Any:
-    """A copy with something else at that place."""
-    if not place:
-        return new
-    key, rest = place[0], place[1:]
-    if isinstance(value, tuple):
-        return tuple(_with(x, rest, new) if i == key else x for i, x in enumerate(value))
-    if isinstance(value, Mapping):
-        return {k: _with(x, rest, new) if k == key else x for k, x in value.items()}
-    return value.model_copy(update={str(key): _with(getattr(value, str(key)), rest, new)})
 
 
 def unshown(runbook: str) -> list[str]:

@@ -39,7 +39,8 @@ from tasks.transport.base import TransportError
 from tasks.transport.open import HostPool
 from tests.runbooks.every import Situation, situations
 from tests.runbooks.test_raw_answers import Printing
-from tests.runbooks.test_unread import Place, places
+from tests.runbooks.test_unread import places
+from tests.support.evidence_places import Place, replaced, value_at
 
 T0 = datetime(2026, 6, 1, tzinfo=UTC)
 FLEET = "outages"
@@ -63,25 +64,6 @@ def seen_at(value: Any, by: timedelta, at: datetime) -> Any:
     if isinstance(value, BaseModel):
         return value.model_copy(update={name: seen_at(getattr(value, name), by, at) for name in type(value).model_fields})
     return value
-
-
-def get(value: Any, place: Place) -> Any:
-    """What stands at that place of an evidence."""
-    for key in place:
-        value = getattr(value, str(key)) if isinstance(value, BaseModel) else value[key]
-    return value
-
-
-def put(value: Any, place: Place, new: Any) -> Any:
-    """A copy of the evidence with something else at that place."""
-    if not place:
-        return new
-    key, rest = place[0], place[1:]
-    if isinstance(value, tuple):
-        return tuple(put(x, rest, new) if i == key else x for i, x in enumerate(value))
-    if isinstance(value, dict):
-        return {k: put(x, rest, new) if k == key else x for k, x in value.items()}
-    return value.model_copy(update={str(key): put(getattr(value, str(key)), rest, new)})
 
 
 @cache
@@ -126,7 +108,7 @@ def hangs(place: Place) -> Reader:
     def reader(now: Any, _last: Any, _context: Context) -> Any:
         if not place:
             raise TransportError(UnknownReason.TIMED_OUT, WORDS)
-        return put(now, place, Unknown(reason=UnknownReason.TIMED_OUT, detail=WORDS))
+        return replaced(now, place, Unknown(reason=UnknownReason.TIMED_OUT, detail=WORDS))
 
     return reader
 
@@ -140,7 +122,7 @@ def blank(place: Place) -> Reader:
         except TransportError as e:
             if not place:
                 raise
-            return put(now, place, unknown(context, e, WORDS))
+            return replaced(now, place, unknown(context, e, WORDS))
         return now
 
     return reader
@@ -150,7 +132,7 @@ def frozen(place: Place) -> Reader:
     """It gives what it gave when it lived, with its time."""
 
     def reader(now: Any, last: Any, _context: Context) -> Any:
-        return put(now, place, get(last, place)) if place else last
+        return replaced(now, place, value_at(last, place)) if place else last
 
     return reader
 
@@ -178,6 +160,9 @@ class Kept:
     def described(self, prefix: str) -> list[tuple[str, str]]:
         every = {k: about for kind in (self.tables, self.pages) for k, (_, about) in kind.items()}
         return sorted((k, about) for k, about in every.items() if k.startswith(prefix))
+
+    def begun_with(self, prefix: str) -> list[list[dict[str, Any]]]:
+        return [rows for key, (rows, _) in sorted(self.tables.items()) if key.startswith(prefix)]
 
     def paths(self, keys: Any) -> dict[str, str]:
         return {k: f"/v2/artifacts/key/{k}" for k in keys}
@@ -212,7 +197,7 @@ class Fleetlet:
         stand_ins: list[tuple[str, Any]] = [
             ("flows.sweep.board.artifacts", SimpleNamespace(
                 ABOUT_START="", put_table=self.kept.put_table, get_table=self.kept.get_table, put_markdown=self.kept.put_markdown,
-                described=self.kept.described, paths=self.kept.paths)),
+                described=self.kept.described, tables=self.kept.begun_with, paths=self.kept.paths)),
             ("flows.sweep.board._to_run", tuple),
             ("flows.sweep.board.server_now", lambda: self.now),
             ("flows.clock.server_now", lambda: self.now),
