@@ -40,18 +40,30 @@ def _put(key: str, kind: str, data: str, description: str) -> None:
 
 def get_table(key: str) -> list[dict[str, Any]]:
     """The rows of the table artifact of that key; none if there is none."""
-    found = ask(lambda c: _latest(c, key))
-    rows = found.data if found is not None else None
-    if isinstance(rows, str):
-        rows = json.loads(rows)
-    return [r for r in rows if isinstance(r, dict)] if isinstance(rows, list) else []
+    return _rows(ask(lambda c: _latest(c, key)))
+
+
+def tables(prefix: str) -> list[list[dict[str, Any]]]:
+    """The rows of the newest table artifact of each key that begins so, by key."""
+    return [_rows(a) for a in _begun_with(prefix)]
 
 
 def described(prefix: str) -> list[tuple[str, Markdown]]:
     """Key and description (made by us) of the newest artifact of each key that begins so, by key."""
+    return [(a.key, kept(a.description or "")) for a in _begun_with(prefix)]
+
+
+def _begun_with(prefix: str) -> list[Any]:
     like = ArtifactCollectionFilter(key=ArtifactCollectionFilterKey(like_=prefix))
     found = ask(lambda c: c.read_latest_artifacts(artifact_filter=like, limit=MOST))
-    return sorted((a.key, kept(a.description or "")) for a in found if a.key and a.key.startswith(prefix))
+    return sorted((a for a in found if a.key and a.key.startswith(prefix)), key=lambda a: str(a.key))
+
+
+def _rows(artifact: Any) -> list[dict[str, Any]]:
+    rows = artifact.data if artifact is not None else None
+    if isinstance(rows, str):
+        rows = json.loads(rows)
+    return [r for r in rows if isinstance(r, dict)] if isinstance(rows, list) else []
 
 
 def addresses(keys: Iterable[str], given: str = "") -> dict[str, str]:

@@ -90,8 +90,8 @@ def publish(run: "Run", outcome: Outcome, headline: str, pool: HostPool | None) 
     try:
         key = slug("report", run.spec.slug, run.context.target)
         store.save_markdown(key, shortened(page, ARTIFACT_LIMIT), md(f"{report.outcome}: {report.headline}", 250))
-        labels = {"outcome": outcome.value, "headline": report.headline[:300], "report": str(saved.markdown or "")}
-        labels[COSTS] = (report.after or report.diagnosis).costs
+        costs = (report.after or report.diagnosis).costs
+        labels = {"outcome": outcome.value, "headline": report.headline[:300], "report": str(saved.markdown or ""), COSTS: costs}
         if run.read_at:
             labels[READ_AT] = run.read_at.isoformat()
         if report.refusals:

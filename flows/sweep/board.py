@@ -146,7 +146,7 @@ def wrong_now() -> tuple[Verdict, ...]:
 
 def _fleets(runs: list[FlowRun]) -> list[str]:
     """Those that the runs are about, and those with a page: of these nothing may have run for long."""
-    paged = [row for key, _ in artifacts.described(KEPT) for row in artifacts.get_table(key)[:1]]
+    paged = [row for rows in artifacts.tables(KEPT) for row in rows[:1]]
     return sorted({str(about["fleet"]) for about in (*paged, *(r.labels for r in runs)) if about.get("fleet")})
 
 

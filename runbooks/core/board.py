@@ -34,8 +34,8 @@ class Verdict(Frozen):
 
     @property
     def faulty(self) -> bool:
-        """Something was found wrong, and it was not mended."""
-        return self.outcome.row.wrong or self.outcome is Outcome.WAITING
+        """Something was found wrong, it was not mended, and the verdict still counts."""
+        return not self.stale and (self.outcome.row.wrong or self.outcome is Outcome.WAITING)
 
     @property
     def ends(self) -> datetime:
@@ -117,7 +117,7 @@ def headline(board: Board) -> str:
     """One line for the artifact list."""
     worst = worst_of(v.as_of(board.at) for v in board.verdicts)
     stale = sum(v.stale for v in worst.values())
-    bad = sum(v.faulty and not v.stale for v in worst.values())
+    bad = sum(v.faulty for v in worst.values())
     untold = sum(not v.stale and not v.faulty and bool(v.outcome.exit_code) for v in worst.values())
     unseen = len(_unseen(board))
     return (
@@ -174,7 +174,7 @@ def _known(board: Board) -> list[Verdict]:
 
 def _wrong(board: Board) -> Markdown:
     """Every fault that was found and still counts."""
-    bad = [v for v in _known(board) if v.faulty and not v.stale]
+    bad = [v for v in _known(board) if v.faulty]
     if not bad:
         return markdown("No problem in what was checked.")
     rows = [(*_what(v), utc(v.since or v.at), md(v.costs, 2 * LONGEST), *_when(v)) for v in bad]
@@ -183,7 +183,7 @@ def _wrong(board: Board) -> Markdown:
 
 def _unread(board: Board) -> Markdown:
     """Every verdict that no longer counts or could not be made, then the nodes that have none."""
-    left = (v for v in _known(board) if v.stale or (v.outcome.exit_code and not v.faulty))
+    left = (v for v in _known(board) if v.outcome.exit_code and not v.faulty)
     rows = [(*_what(v), *_when(v)) for v in left] + [(n, "never looked at", "", "", "", "") for n in _unseen(board)]
     return _table((*WHAT, *WHEN), rows, MOST_ROWS) if rows else markdown("Nothing.")
 
@@ -236,8 +236,8 @@ def render_fleets(pages: Iterable[tuple[str, str, Markdown]], every: Board) -> M
         _waiting(every),
         markdown("## What is wrong now"),
         joined("\n", rows),
-        *([_wrong(every)] if any(v.faulty and not v.stale for v in known) else []),
-        *([markdown("## What has not been read"), _unread(every)] if any(v.stale or not v.faulty for v in known) else []),
+        *([_wrong(every)] if any(v.faulty for v in known) else []),
+        *([markdown("## What has not been read"), _unread(every)] if any(not v.faulty for v in known) else []),
         markdown("## How to run something"),
         how_to_run(every.to_run),
     ]
