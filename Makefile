@@ -16,7 +16,7 @@ HOUSE := tests/test_structure.py tests/test_subjects.py tests/test_refusals.py t
 
 help:
 	@echo "make nightly   set up, start the local server, diagnose this machine, write the report"
-	@echo "make test      set up, install what the tests need (as root), run every test that prove and check do not"
+	@echo "make test      set up, install what the tests need (as root), run every test that prove, long and check do not"
 	@echo "make prove     the fault harness in short, with its score, and mutation testing of what decides"
 	@echo "make long      the proofs that try everything of a kind, and the slow ones on whole systems"
 	@echo "make scorecard the whole fault harness; writes tests/SCORECARD.md and tests/scorecard.json"

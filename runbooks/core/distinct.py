@@ -10,10 +10,10 @@ _REASON = re.compile(r"[:;,]\s|\s\(|\s[-–—]\s")
 _PREFIX = re.compile(r"(?i)^\s*(?:do not|don't|never)\s+")
 
 
-def names_of(names: Sequence[str]) -> str:
-    """The first few of them, and how many more there are; kept apart by semicolons where a name has a comma."""
-    more = f" and {len(names) - FEW} more" if len(names) > FEW else ""
-    return ("; " if any(", " in name for name in names[:FEW]) else ", ").join(names[:FEW]) + more
+def names_of(names: Sequence[str], most: int = FEW) -> str:
+    """The first `most` of them, and how many more there are; kept apart by semicolons where a name has a comma."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ("; " if any(", " in name for name in names[:most]) else ", ").join(names[:most]) + more
 
 
 def capital(text: str) -> str:

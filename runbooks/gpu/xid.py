@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+from runbooks.core.distinct import names_of
 from runbooks.core.gpu_set import Gpu
 from runbooks.core.reading import Known, Unknown, UnknownReason
 from runbooks.core.verdict import Certainty
@@ -142,7 +143,7 @@ def _ended(view: GpuView, f: XidFault) -> GpuVerdict:
         return _verdict(f, "gpu-application-fault", Certainty.RULED_OUT, (*f.lines, f"{gone}: history, not a present fault"))
     first, last = again[0].at_s or 0.0, again[-1].at_s or 0.0
     codes = " and ".join(dict.fromkeys(str(e.xid) for e in again))
-    who = ", ".join(str(e.pid) for e in again[:NAMED]) + (f" and {len(again) - NAMED} more" if len(again) > NAMED else "")
+    who = names_of([str(e.pid) for e in again], NAMED)
     words = [*f.lines, f"Xid {codes} came {len(again)} times in {span(last - first)}, each of another process: pid {who}. All have ended"]
     if since := _works_since(view, f, last):
         return _verdict(f, "gpu-application-fault", Certainty.RULED_OUT, (*words, since))

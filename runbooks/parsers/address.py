@@ -1,5 +1,6 @@
 """Reads addresses in endpoints and environments, and says whether one means the machine itself."""
 
+import ipaddress
 import re
 
 _LOOPBACK = ("127.", "localhost", "::1", "[::1]", "ip6-localhost")
@@ -8,6 +9,20 @@ _LOOPBACK = ("127.", "localhost", "::1", "[::1]", "ip6-localhost")
 def is_loopback(host: str) -> bool:
     """Whether an address means the machine itself."""
     return host.lower().startswith(_LOOPBACK)
+
+
+def is_address(host: str) -> bool:
+    """Whether it is an IP address, not a name."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def host_in(address: str) -> str:
+    """The host of `host:port`, an IPv6 address without its brackets; "" where there is no port."""
+    return address.rpartition(":")[0].strip("[]")
 
 
 def address_of(endpoint: str, default_port: int = 2379) -> str:

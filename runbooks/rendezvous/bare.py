@@ -6,6 +6,7 @@ The kernel shows the environment that a process was started with. A program may 
 from collections.abc import Iterator
 from itertools import groupby
 
+from runbooks.core.distinct import names_of
 from runbooks.core.verdict import Cause
 from runbooks.rendezvous.causes import likely, possible
 from runbooks.rendezvous.evidence import Evidence, NodeFacts, Port, Worker
@@ -47,8 +48,7 @@ def _own_ranks(job: str, workers: list[Worker], stores: list[tuple[Worker, NodeF
 
 
 def _who(workers: list[Worker]) -> str:
-    more = f" and {len(workers) - NAMED} more" if len(workers) > NAMED else ""
-    return ", ".join(f"pid {w.pid} on {w.node}" for w in workers[:NAMED]) + more
+    return names_of([f"pid {w.pid} on {w.node}" for w in workers], NAMED)
 
 
 def _plain(worker: Worker, evidence: Evidence) -> Cause:

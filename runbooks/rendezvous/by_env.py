@@ -6,9 +6,10 @@ Torch: distributed/rendezvous.py, _env_rendezvous_handler and _create_c10d_store
 from collections.abc import Iterator
 
 from runbooks.core.base import Frozen
+from runbooks.core.distinct import names_of
 from runbooks.core.members import process
 from runbooks.core.verdict import Cause, Group
-from runbooks.parsers.address import host_port, is_loopback
+from runbooks.parsers.address import host_in, host_port, is_loopback
 from runbooks.rendezvous.causes import benign, likely, possible
 from runbooks.rendezvous.evidence import Evidence, NodeFacts, Port, Worker
 from runbooks.rendezvous.launches import MASTER_PORT
@@ -71,12 +72,11 @@ def _at(w: Worker) -> str:
 def _said(ranks: list[Worker]) -> str:
     """The address by a name that is not loopback, where one of them was given such a name."""
     names = [_at(w) for w in ranks]
-    return next((a for a in names if not is_loopback(a.rpartition(":")[0].strip("[]"))), names[0])
+    return next((a for a in names if not is_loopback(host_in(a))), names[0])
 
 
 def _who(ranks: tuple[Worker, ...]) -> str:
-    more = f" and {len(ranks) - NAMED} more" if len(ranks) > NAMED else ""
-    return ", ".join(f"rank {_rank(w)} (pid {w.pid} on {w.node})" for w in ranks[:NAMED]) + more
+    return names_of([f"rank {_rank(w)} (pid {w.pid} on {w.node})" for w in ranks], NAMED)
 
 
 def env_causes(evidence: Evidence, jobs: tuple[EnvJob, ...], import_s: float) -> list[Cause]:

@@ -6,7 +6,7 @@ from datetime import datetime
 from runbooks.core.base import Frozen
 from runbooks.core.reading import Known
 from runbooks.core.same_process import Numbered, Same, same_process
-from runbooks.parsers.address import address_of, is_loopback
+from runbooks.parsers.address import address_of, host_in, is_loopback
 from runbooks.rendezvous.evidence import Agent, Evidence, NodeFacts, Pid, Worker
 from runbooks.rendezvous.parsers.etcd_v2 import Backend, RunKeys
 from runbooks.rendezvous.parsers.rdzv_state import DynamicState, Member
@@ -43,7 +43,7 @@ def hosts_of(addr: str, nodes: tuple[NodeFacts, ...]) -> tuple[NodeFacts, ...]:
 
 def owners_of(host: str, evidence: Evidence) -> tuple[NodeFacts, ...]:
     """The nodes that answer to that name; where none does, those that have an address to which a node resolves it."""
-    asked = [r for n in known_nodes(evidence) for r in n.reach if r.address.rpartition(":")[0].strip("[]") == host]
+    asked = [r for n in known_nodes(evidence) for r in n.reach if host_in(r.address) == host]
     there = {ip for r in asked for ip in r.resolves if not is_loopback(ip)}
     return hosts_of(host, nodes := known_nodes(evidence)) or tuple(n for n in nodes if there & {*n.names, *n.own_addresses})
 

@@ -1,7 +1,7 @@
 """Judges C10d stores: gone, never opened, out of one node's reach, closed by something between, shared. Each node's own way counts."""
 
 from runbooks.core.verdict import Cause
-from runbooks.parsers.address import address_of, is_loopback
+from runbooks.parsers.address import address_of, host_in, is_loopback
 from runbooks.rendezvous.by_env import EnvJob
 from runbooks.rendezvous.causes import benign, confirmed, likely, possible
 from runbooks.rendezvous.evidence import Agent, Evidence, NodeFacts, Reachability, StoreView
@@ -105,7 +105,7 @@ def _lives(
 
 
 def _host(store: StoreView) -> str:
-    return address_of(store.endpoint, 29400).rpartition(":")[0].strip("[]")
+    return host_in(address_of(store.endpoint, 29400))
 
 
 def _port(store: StoreView) -> int:
@@ -119,11 +119,11 @@ def _open(store: StoreView, node: NodeFacts) -> bool:
 
 def _takes_itself_for(agent: Agent, node: NodeFacts, host: str) -> bool:
     """Whether that agent opens the store, as torch decides it: is_host, loopback, its own name, what that name resolves to."""
-    given = agent.launch.endpoint.rpartition(":")[0].strip("[]") or host
+    given = host_in(agent.launch.endpoint) or host
     said = agent.launch.conf.get("is_host", "").lower()
     if said:
         return said in ("1", "true", "t", "yes", "y")
-    there = {ip for r in node.reach if r.address.rpartition(":")[0].strip("[]") == given for ip in r.resolves}
+    there = {ip for r in node.reach if host_in(r.address) == given for ip in r.resolves}
     mine = {*node.own_addresses, *node.canonical, node.host_name}
     return is_loopback(given) or given in mine or bool(there & set(node.own_addresses))
 

@@ -3,11 +3,11 @@
 A name counts where the job itself was given it, as its master or its endpoint. Other names in the same text are none of its own.
 """
 
-import ipaddress
 from collections.abc import Iterator
 
+from runbooks.core.distinct import names_of
 from runbooks.core.verdict import Cause
-from runbooks.parsers.address import address_of, is_loopback
+from runbooks.parsers.address import address_of, host_in, is_address, is_loopback
 from runbooks.rendezvous.causes import likely
 from runbooks.rendezvous.evidence import Agent, Evidence
 from runbooks.rendezvous.launches import live_agents, meets_at
@@ -32,35 +32,26 @@ def _given(evidence: Evidence) -> dict[tuple[str, str], list[str]]:
     for a in live_agents(evidence):
         slug = "master-unresolvable" if a.launch.backend == "static" else "endpoint-unresolvable"
         found.setdefault((_host(a), slug), []).append(f"pid {a.pid} on {a.node}")
-    return {key: who for key, who in found.items() if key[0] and not is_loopback(key[0]) and not _is_address(key[0])}
+    return {key: who for key, who in found.items() if key[0] and not is_loopback(key[0]) and not is_address(key[0])}
 
 
 def _host(agent: Agent) -> str:
-    return address_of(meets_at(agent), 0).rpartition(":")[0].strip("[]") if meets_at(agent) else ""
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
+    return host_in(address_of(meets_at(agent), 0)) if meets_at(agent) else ""
 
 
 def _said(name: str, slug: str, who: list[str], evidence: Evidence) -> Iterator[Cause]:
     line = not_found(name, evidence.symptom)
     if not line or _found_now(name, who, evidence):
         return
-    more = f" and {len(who) - NAMED} more" if len(who) > NAMED else ""
     own = [n.node for n in known_nodes(evidence) if n.host_name == name and not n.own_addresses]
     nothing = [f"it is the host name of {node}, and resolves to nothing on {node} itself" for node in own]
-    given = f"{', '.join(who[:NAMED])}{more} have to find it"
+    given = f"{names_of(who, NAMED)} have to find it"
     yield likely(slug, name, line.strip()[:300], given, *nothing, decides=(f"`getent hosts {name}` on the node that said so",))
 
 
 def _found_now(name: str, who: list[str], evidence: Evidence) -> bool:
     """Whether each node of these processes finds that name: it was said while the others came up."""
-    finds = {n.node for n in known_nodes(evidence) for r in n.reach if r.resolves and r.address.rpartition(":")[0].strip("[]") == name}
+    finds = {n.node for n in known_nodes(evidence) for r in n.reach if r.resolves and host_in(r.address) == name}
     return {w.rpartition(" on ")[2] for w in who} <= finds
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from runbooks.core.base import Frozen
+from runbooks.core.distinct import names_of
 from runbooks.core.verdict import Cause
 from runbooks.parsers.address import address_of, host_port, is_loopback
 from runbooks.rendezvous.causes import benign
@@ -68,6 +69,5 @@ def _is_whole(seats: list[LivingRank]) -> bool:
 
 
 def _words(seats: list[LivingRank]) -> str:
-    first = sorted(seats, key=lambda s: int(s.rank))[:NAMED]
-    who = ", ".join(f"rank {s.rank} (pid {s.worker.pid} on {s.worker.node})" for s in first)
-    return f"all {len(seats)} ranks of it live: {who}" + (f" and {len(seats) - NAMED} more" if len(seats) > NAMED else "")
+    who = [f"rank {s.rank} (pid {s.worker.pid} on {s.worker.node})" for s in sorted(seats, key=lambda s: int(s.rank))]
+    return f"all {len(seats)} ranks of it live: {names_of(who, NAMED)}"

@@ -1,6 +1,5 @@
 """Reads what a node uses of its own limits, its clock and whether it resolves the fleet's names. Changes nothing."""
 
-import ipaddress
 from collections.abc import Iterator
 from datetime import datetime
 from itertools import pairwise
@@ -11,6 +10,7 @@ from pydantic import ValidationError
 
 from runbooks.core.reading import Absent, Known, Reading, Unknown, UnknownReason
 from runbooks.host.evidence import Clock, ClockKeeper, DiskFault, Evidence, Gauge, Name, UnreadItem
+from runbooks.parsers.address import is_address
 from tasks.context import Context
 from tasks.diagnostic import diagnostic
 from tasks.remote.probe import run_probe, source, unknown
@@ -136,7 +136,7 @@ def names_of(context: Context) -> dict[str, tuple[str, bool]]:
     found: dict[str, tuple[str, bool]] = {}
     for text, why, must in _uses(context):
         name = host_of(text)
-        if name and not _is_address(name):
+        if name and not is_address(name):
             found.setdefault(name, (why, must))
     return found
 
@@ -171,11 +171,3 @@ def host_of(text: str) -> str:
         return urlsplit(text if "://" in text else f"//{text}").hostname or ""
     except ValueError:
         return ""
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
