@@ -26,7 +26,7 @@ HERE = Path(__file__).resolve().parents[1]
 RESULTS = HERE / "RESULTS.md"
 BEGIN, END = "<!-- incidents: written by `python -m tests.incidents --write` -->", "<!-- end of incidents -->"
 FIRST, LAST = "<!-- unseen: written by `python -m tests.incidents --unseen --write` -->", "<!-- end of unseen -->"
-ROUNDS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+ROUNDS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh")
 AIMS = (("harmful", "0 %"), ("wrong", "at most 5 %"), ("blind", "at most 10 %"), ("right or honestly open", "at least 85 %"))
 BY_HAND = {  # incidents that are fed by evidence, and the reason; the invented ones were written so
     "CD08": "A Ray head that is replaced needs a second machine.",
