@@ -4,6 +4,7 @@ Prefect makes a client and a whole settings tree for each question: 80 ms of CPU
 """
 
 import os
+import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -42,6 +43,11 @@ def kept_settings(updates: Mapping[Any, Any]) -> AbstractContextManager[object]:
     return SettingsContext(profile=context.profile, settings=_SETTINGS[name][1])
 
 
+def _transport() -> dict[str, Any]:
+    """What a client gets where the API is on plain HTTP: no certificates, that Prefect reads for 20 ms for each client."""
+    return {"verify": ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)} if (PREFECT_API_URL.value() or "").startswith("http://") else {}
+
+
 @contextmanager
 def kept_client() -> Iterator[SyncPrefectClient]:
     """A client that this process keeps open for the server in force. Raises HTTPStatusError at once when it is busy."""
@@ -49,7 +55,7 @@ def kept_client() -> Iterator[SyncPrefectClient]:
     if where not in _CLIENTS:
         _CLIENTS.clear()  # of another server, or of the process that forked this one: its sockets are not ours
         hooks = {"request": [_asked], "response": [_heard, _busy_at_once]}
-        _CLIENTS[where] = get_client({"event_hooks": hooks}, sync_client=True).__enter__()
+        _CLIENTS[where] = get_client({"event_hooks": hooks} | _transport(), sync_client=True).__enter__()
     yield _CLIENTS[where]
 
 

@@ -9,7 +9,7 @@ from prefect import Flow
 from prefect.client.schemas.objects import FlowRun, State
 from prefect.exceptions import Abort, Pause
 from prefect.flow_engine import run_flow
-from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY
+from prefect.settings import PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED, PREFECT_FLOWS_HEARTBEAT_FREQUENCY
 from prefect.states import Pending, Scheduled
 
 from flows import store
@@ -50,9 +50,13 @@ def hand_to_worker(run_id: str, why: str) -> bool:
 
 
 @contextmanager
-def without_prefect_heartbeat() -> Iterator[None]:
-    """Prefect's own heartbeat thread costs up to a second at the end of each run; the engine keeps its own beat."""
-    with kept_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):
+def run_settings() -> Iterator[None]:
+    """Prefect's settings for a run that we start.
+
+    Its heartbeat thread costs up to a second at the end of each run, and the engine keeps its own beat. Versions were compared when
+    the command, or the gateway, first met the server.
+    """
+    with kept_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None, PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED: False}):
         yield
 
 
@@ -63,7 +67,7 @@ def run_here(flow: Flow[Any, Any], run: FlowRun) -> State[Any]:
     """
     with one_run():
         try:
-            with without_prefect_heartbeat(), suppress(Pause, Abort):
+            with run_settings(), suppress(Pause, Abort):
                 run_flow(flow, flow_run=run, return_type="state")
         finally:
             state = settle(run.id)

@@ -48,6 +48,7 @@ class RunbookSpec:
     reads_on: Callable[[Fleet, Node], bool] | None = None  # where it reads more nodes than its target; None: as `nightly` says
     lookback: str = ""  # limit (seconds) that one run cannot wait for: an earlier reading that old is looked up
     window: str = ""  # limit (seconds): in a sweep what happened since the last one, and at least so long ago, is news
+    logs_in: bool = False  # it tries the log-in itself, stage by stage: no connection is opened before its readings
     targets: Callable[[Fleet], tuple[str, ...]] = no_others  # what a run can be about besides a node
     nightly_targets: Callable[[Fleet], tuple[str, ...]] = no_others  # those of them that the nightly looks at
 

@@ -128,7 +128,7 @@ SPECIAL: dict[str, dict[str, Any]] = {  # RunbookSpec's optional fields, and the
         "reads_on": _is_launched_on,
         "targets": lambda fleet: tuple(x.name for x in fleet.launches),
     },
-    "ssh-auth-failure": {"nightly": None},
+    "ssh-auth-failure": {"nightly": None, "logs_in": True},
     "stuck-spawning": {
         "nightly": None,
         "about": no_node,

@@ -4,6 +4,7 @@ from typing import Any
 
 from prefect import Flow
 from prefect.client.schemas.objects import State
+from prefect.settings import get_current_settings
 
 from flows.engine.ends import clean_end
 from flows.engine.entry import RunRequest, run_by_name
@@ -56,5 +57,12 @@ def standard_flow(slug: str, about: str, target: str) -> Flow[..., State[Any]]:
     choice = A_PLAN.format(book.plan) if book.plan else NO_PLANS
     about, target = about.replace("`", ""), target.replace("`", "")
     runbook.__doc__ = about + ARGS.format(about=about, changes=changes, target=target, options=words, choice=choice)
-    flow = Flow(fn=clean_end(runbook), name=slug, flow_run_name=f"{slug} {{target}}", persist_result=False, retries=0)
+    flow = Flow(
+        fn=clean_end(runbook),
+        name=slug,
+        flow_run_name=f"{slug} {{target}}",
+        persist_result=False,
+        result_storage=get_current_settings().results.local_storage_path,  # unused, but without it each run asks the server, twice
+        retries=0,
+    )
     return without(*NOT_TYPED, *(() if kind.model_fields else ("options",)))(flow)

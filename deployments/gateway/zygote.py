@@ -37,6 +37,7 @@ WARM = (
     "flows.engine.entry",
     "deployments.register",
 )
+WITH_SECRETS = "url=https://user:password@example.org/?token=abcdef0123456789 password is abcdef0123456789"  # no secrets: their shapes
 POLL_S = 0.5  # SIGCHLD wakes it up earlier
 
 
@@ -44,9 +45,10 @@ def warm_up() -> None:
     """Imports all that a run needs. Nothing here may start a thread or open a connection."""
     from deployments.register import load
     from flows import store
-    from flows.launch import without_prefect_heartbeat
+    from flows.launch import run_settings
     from flows.specs import SLUGS, load_spec
     from runbooks.core.knowledge import load_runbook
+    from tasks.installation import installation_redactor
 
     for name in WARM:
         with contextlib.suppress(ImportError):
@@ -61,8 +63,9 @@ def warm_up() -> None:
     _warm_channels()
     with store.quick():  # the settings that a run needs are built once, here
         pass
-    with without_prefect_heartbeat(), store.quick():
+    with run_settings(), store.quick():
         pass
+    installation_redactor().text(WITH_SECRETS)  # its patterns are compiled once, here
     gc.collect()
     gc.freeze()  # what is shared stays shared
 

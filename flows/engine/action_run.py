@@ -27,7 +27,7 @@ from flows.engine.shown import step_done
 from flows.engine.steps import RUNS_ON, WITHDRAWN, begin, label_steps, record
 from flows.engine.stopping import LOOK_EVERY_S, end_of, settle
 from flows.engine.uninterrupted import uninterrupted
-from flows.launch import without_prefect_heartbeat
+from flows.launch import run_settings
 from runbooks.core.clean import one_line
 from runbooks.core.kinds import undo_of
 from runbooks.core.plan import Step
@@ -221,7 +221,7 @@ def do_locked_steps(
     reset = _SESSION.set(session)
     began = utc_now()
     try:
-        with without_prefect_heartbeat(), contextlib.suppress(Abort):  # Abort: others have ended its run meanwhile
+        with run_settings(), contextlib.suppress(Abort):  # Abort: others have ended its run meanwhile
             run_flow(run_action, flow_run=store.read_run(lock.act_run), return_type="state")
         settle(lock.act_run)
     except Exception as e:

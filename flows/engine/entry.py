@@ -1,12 +1,12 @@
 """From the plain parameters of a flow to a run of the engine."""
 
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext
 
-from flows import store
 from flows.config import fleet_file, load_fleet, load_policy, with_target
 from flows.engine.engine import run_runbook
 from flows.engine.log_pipe import outlive_the_pipe
@@ -18,7 +18,7 @@ from flows.engine.run import Run, current_run_id
 from flows.engine.run_record import RunRecord
 from flows.engine.stopping import own_end
 from flows.fan_out import fan_out
-from flows.spec import about_one
+from flows.spec import RunbookSpec, about_one
 from flows.specs import load_spec
 from flows.store import LONGEST_NAME
 from runbooks.core.clean import one_line
@@ -52,10 +52,10 @@ def run_by_name(slug: str, request: RunRequest) -> State[Any]:
     outlive_the_pipe()
     request = replace(request, trigger=request.trigger or started_by())
     run_id = current_run_id()
-    own_run(run_id, {"runbook": slug, "target": request.target})
     try:
         return own_end(run_id, _run(slug, request, run_id))
     except ConfigError as e:
+        own_run(run_id, {"runbook": slug, "target": request.target})
         folder = reports_root(request.out or Reports().folder)
         return own_end(
             run_id, publish_bad_config(slug, request.target, request.mode, request.trigger, run_id, folder, str(e))
@@ -78,39 +78,45 @@ def _run(slug: str, request: RunRequest, run_id: str) -> State[Any]:
     spec = load_spec(slug)
     given = load_fleet(request.fleet)
     if request.target.startswith(LABEL):
+        own_run(run_id, {"runbook": slug, "target": request.target})
         return fan_out(slug, given, dict(vars(request)), run_id)
     full, target = with_target(given, request.target, fleet_file(request.fleet) is not None, spec.targets(given))
+    with HostPool() as pool:
+        if (node := next((n for n in full.nodes if n.name == target), None)) and not spec.logs_in:
+            pool.connect_early(node)
+        return run_runbook(_prepared(spec, request, run_id, full, target, pool), pool)
+
+
+def _prepared(spec: RunbookSpec, request: RunRequest, run_id: str, full: Fleet, target: str, pool: HostPool) -> Run:
     folder = reports_root(request.out or full.reports.folder)
-    stored = store.read_run(run_id)
-    timeline = run_timeline()
     record = RunRecord(
-        started_at=stored.start_time or utc_now(),
+        started_at=_started() or utc_now(),
         trigger=request.trigger,
         folder=folder,
-        timeline=timeline,
-        tags={"fleet": full.name, "target": target, "runbook": slug},
+        timeline=run_timeline(),
+        tags={"fleet": full.name, "target": target, "runbook": spec.slug},
     )
     own_run(run_id, record.tags)
-    record.resume_from(history(folder, slug, target), run_id)
-    pool = HostPool()
-    context = about_one(spec, context_of(spec, full, target, folder, pool, request.options))
+    record.resume_from(history(folder, spec.slug, target), run_id)
 
     def reread() -> tuple[Fleet, Policy, dict[str, Any]]:
-        now, _ = with_target(load_fleet(request.fleet), request.target, bool(request.fleet), spec.targets(given))
-        return now, load_policy(request.policy), load_runbook(slug).limit_values(now.limits.get(slug))
+        now, _ = with_target(load_fleet(request.fleet), request.target, bool(request.fleet), spec.targets(full))
+        return now, load_policy(request.policy), load_runbook(spec.slug).limit_values(now.limits.get(spec.slug))
 
-    run = Run(
+    return Run(
         spec=spec,
         reread=reread,
         fleet=full,
         policy=load_policy(request.policy),
-        context=context,
+        context=about_one(spec, context_of(spec, full, target, folder, pool, request.options)),
         mode=request.mode,
         choice=request.choice,
         run_id=run_id,
         record=record,
     )
-    try:
-        return run_runbook(run, pool)
-    finally:
-        pool.close_all()
+
+
+def _started() -> datetime | None:
+    """When the run began; before a wait for a person, if there was one."""
+    context = FlowRunContext.get()
+    return context.flow_run.start_time if context and context.flow_run else None

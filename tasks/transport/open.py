@@ -39,6 +39,12 @@ class HostPool:
                 self._hosts[key] = self._make(node)
             return self._hosts[key]
 
+    def connect_early(self, node: Node) -> None:
+        """Opens the connection to that node in a thread. If it fails, the first command says so, and does not try again at once."""
+        host = self(node)
+        if isinstance(host, SshHost):
+            threading.Thread(target=host.connect, name=f"connect {node.name}", daemon=True).start()
+
     def _make(self, node: Node) -> Host:
         if node.local:
             return LocalHost(node.name)

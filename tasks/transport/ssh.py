@@ -67,6 +67,11 @@ class SshHost:
         """Use a connection that is logged in already. False: this host is closed, or has one that commands may run on."""
         return self._connection.adopt(transport)
 
+    def connect(self) -> None:
+        """Opens the connection, or keeps for the first command why it cannot be opened."""
+        with suppress(TransportError):
+            self._connection.transport()
+
     def named(self, name: str) -> "SshHost":
         """This host under another name of the fleet file; connection and limits are shared."""
         other = copy(self)
