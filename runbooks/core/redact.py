@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from runbooks.core.redact_named import shown
-from runbooks.core.redact_passes import passes
+from runbooks.core.redact_passes import over_all
 from runbooks.core.redact_text import PLACEHOLDER
 from runbooks.core.redact_tools import secret_part, tool_words
 from runbooks.core.secret_names import is_secret_name
@@ -49,10 +49,7 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """`text` with every secret found replaced. Doing it twice changes nothing."""
-        text = self.known(text)
-        for one in passes():
-            text = one.over(text, self.mark)
-        return text
+        return over_all(self.known(text), lambda _: self.mark)
 
     def known(self, text: str) -> str:
         """`text` with the values that are known replaced."""

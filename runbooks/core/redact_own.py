@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from runbooks.core.redact import Redactor
-from runbooks.core.redact_passes import passes
+from runbooks.core.redact_passes import over_all
 from runbooks.core.secret_values import is_algorithm, is_open
 
 _WORD = re.compile(r"[^\s\"'`(){}\[\],;|<>]+")
@@ -26,10 +26,7 @@ _LONG = 16  # the length from which small letters and digits are enough
 
 def own_text(redactor: Redactor, text: str) -> str:
     """A sentence of ours, with the secrets in it that show by value or form."""
-    text = redactor.known(text)
-    for one in passes():
-        text = one.over(text, redactor.mark if one.by_form else _only_made(redactor))
-    return text
+    return over_all(redactor.known(text), lambda one: redactor.mark if one.by_form else _only_made(redactor))
 
 
 def own_model(redactor: Redactor, model: BaseModel, *, sentences: bool) -> Any:

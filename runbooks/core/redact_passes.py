@@ -62,25 +62,36 @@ def between(text: str, one: Callable[[str, Mark], str], mark: Mark) -> str:
     return "".join([*out, _after(text[at:], one, mark)])
 
 
+def over_all(text: str, mark_of: Callable[[Pass], Mark]) -> str:
+    """`text` after every pass, each with the mark that `mark_of` gives it. Most texts need none: one search says so."""
+    hint, every = _passes()
+    if hint.search(text.encode("utf-8", "surrogatepass")):
+        for one in every:
+            text = one.over(text, mark_of(one))
+    return text
+
+
 @cache
-def passes() -> tuple[Pass, ...]:
-    """Every pass, in order: forms that hold others first, bare tokens last."""
-    return (
-        Pass(pem, _compiled("PRIVATE KEY|Private-"), by_line=False, by_form=True),
-        Pass(headers, _compiled(f"(?i){HEADERS_HINT}")),
-        Pass(schemes, _compiled(f"(?i){SCHEMES_HINT}"), by_form=True),
-        Pass(addresses, _compiled(addresses_hint()), by_form=True),
-        Pass(urls, _compiled("://|[?&@]|;[ ]?(?i:pwd)"), by_form=True),
-        Pass(written, _compiled(written_hint())),
-        Pass(tools, _compiled(tools_hint())),
-        Pass(options, _compiled(f"(?i){options_hint()}"), by_line=False),
-        Pass(_by_name, _compiled(f"(?i){named_hint()}"), by_line=False),
-        Pass(pairs, _compiled(f"(?i){pairs_hint()}"), by_line=False),
-        Pass(beside, _compiled(f"(?i){beside_hint()}")),
-        Pass(sentences, _compiled(f"(?i){sentences_hint()}")),
-        Pass(blocks, _compiled(blocks_hint()), by_line=False, by_form=True),
-        Pass(tokens, _compiled(tokens_hint()), by_form=True),
+def _passes() -> tuple[Any, tuple[Pass, ...]]:
+    """What is found wherever any pass may find something, and every pass in order: forms that hold others first, bare tokens last."""
+    rows: tuple[tuple[str, Callable[[str, Mark], str], bool, bool], ...] = (  # hint, do, by line, by form
+        ("PRIVATE KEY|Private-", pem, False, True),
+        (f"(?i:{HEADERS_HINT})", headers, True, False),
+        (f"(?i:{SCHEMES_HINT})", schemes, True, True),
+        (addresses_hint(), addresses, True, True),
+        ("://|[?&@]|;[ ]?(?i:pwd)", urls, True, True),
+        (written_hint(), written, True, False),
+        (tools_hint(), tools, True, False),
+        (f"(?i:{options_hint()})", options, False, False),
+        (f"(?i:{named_hint()})", _by_name, False, False),
+        (f"(?i:{pairs_hint()})", pairs, False, False),
+        (f"(?i:{beside_hint()})", beside, True, False),
+        (f"(?i:{sentences_hint()})", sentences, True, False),
+        (blocks_hint(), blocks, False, True),
+        (tokens_hint(), tokens, True, True),
     )
+    whole = "|".join(f"(?:{hint})" for hint, *_ in rows)
+    return _compiled(whole), tuple(Pass(do, _compiled(hint), by_line, by_form) for hint, do, by_line, by_form in rows)
 
 
 def _compiled(hint: str) -> Any:
