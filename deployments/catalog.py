@@ -64,7 +64,7 @@ def _sweep(name: str, about: str, cron: str = "", every_s: int = 0, takes: tuple
 def describe(slug: str) -> str:
     """What a runbook is for, in Markdown, from its runbook.yaml."""
     book = load_runbook(slug)
-    causes = "\n".join(f"- **{c.title}**{' (leave alone)' if c.innocent else ''}" for c in book.causes.values())
+    causes = "\n".join(f"- **{c.title}**{' (leave alone)' if c.benign else ''}" for c in book.causes.values())
     symptoms = "\n".join(f"- {s}" for s in book.symptoms)
     return (
         f"# {book.title}\n\n{book.summary}\n\nOne run is about {book.target}.\n\n"

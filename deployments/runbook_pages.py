@@ -55,7 +55,7 @@ def _options(book: Runbook) -> Iterator[str]:
 
 
 def _cause(name: str, cause: CauseKnowledge) -> Iterator[str]:
-    kind = " (benign: nothing is done)" if cause.innocent else " (a starting point, not a cause)" if cause.undecided else ""
+    kind = " (benign: nothing is done)" if cause.benign else " (a starting point, not a cause)" if cause.inconclusive else ""
     yield f"### {cause.title}{kind}"
     yield f"`{name}`. {' '.join(cause.explanation.split())}"
     yield f"Decided by: {'; '.join(' '.join(d.split()) for d in cause.decided_by)}."

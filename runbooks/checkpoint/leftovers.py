@@ -32,7 +32,7 @@ def _copies(look: TierFacts, left: Sequence[Leftover]) -> Cause:
     sure, decides = (Certainty.LIKELY if busy else Certainty.CONFIRMED), tuple(whether_it_ends(pid) for pid in busy.values())
     where = look.where.rstrip("/")
     subject = f"{where}/{left[0].name}" if len(left) == 1 else f"{len(left)} copies in {where}"
-    return Cause(slug="copy-unfinished", certainty=sure, subject=subject, evidence=words, decides=decides, innocent=True)
+    return Cause(slug="copy-unfinished", certainty=sure, subject=subject, evidence=words, decides=decides, benign=True)
 
 
 def _deletion(look: TierFacts, left: Leftover) -> Cause:

@@ -22,7 +22,7 @@ def judge_alive(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
     """Faults of a running container. Empty: nothing wrong was seen."""
     subject = f"container {c.name}"
     if c.status == "paused":
-        return [cause("paused", Certainty.CONFIRMED, subject, "the engine says: paused", innocent=True)]
+        return [cause("paused", Certainty.CONFIRMED, subject, "the engine says: paused", benign=True)]
     found: list[Cause] = []
     inside = value_of(e.inside)
     if inside and inside.devices_denied:

@@ -76,7 +76,7 @@ def _by_hand(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
     if c.exit_code not in (0, *KILLED) or reported_dead(e, c, limits):
         return []
     words = f"code {c.exit_code} is what a stop by hand leaves, too, and the engine has forgotten its events of before the boot"
-    return [cause("stopped-on-purpose", Certainty.POSSIBLE, f"container {c.name}", words, innocent=True, decides=WHEN[1:])]
+    return [cause("stopped-on-purpose", Certainty.POSSIBLE, f"container {c.name}", words, benign=True, decides=WHEN[1:])]
 
 
 def _by_itself(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
@@ -129,10 +129,10 @@ def on_purpose(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:
                 )
             ]  # fmt: skip
         code = f"exit code {c.exit_code}" + (": it ignored the first signal" if c.exit_code == 137 else "")
-        return [cause("stopped-on-purpose", Certainty.CONFIRMED, f"container {c.name}", words, code, innocent=True)]
+        return [cause("stopped-on-purpose", Certainty.CONFIRMED, f"container {c.name}", words, code, benign=True)]
     if signals and (unit := stopped_unit(e, c, limits)):
         words = f"{unit.name} was stopped at {clock(unit.left_at)}, before it ended, and passed signal {signals[0]} on"
-        return [cause("stopped-on-purpose", Certainty.CONFIRMED, f"container {c.name}", words, innocent=True)]
+        return [cause("stopped-on-purpose", Certainty.CONFIRMED, f"container {c.name}", words, benign=True)]
     if signals:
         seen = not isinstance(e.supervisors, Unknown)  # a unit that was stopped passes its signal on like this
         return [
@@ -200,7 +200,7 @@ def _finished(e: Evidence, c: ContainerFacts) -> Cause:
     sure = Certainty.CONFIRMED if told and isinstance(e.log, Known) else Certainty.LIKELY
     check = () if told else ("whether somebody stopped it: the engine's events around its end are lost",)
     words = ("exit code 0", lived(c), last_words(e))
-    return cause("main-exited-zero", sure, f"container {c.name}", *words, decides=check, innocent=not meant_to_last(e, c))
+    return cause("main-exited-zero", sure, f"container {c.name}", *words, decides=check, benign=not meant_to_last(e, c))
 
 
 def by_code(e: Evidence, c: ContainerFacts, limits: Limits) -> list[Cause]:

@@ -48,7 +48,7 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
         causes += judge_alive(e, c, limits) if c.status in RUNS else [*death, *blocked_by_head(e)]
         if not any(x.slug == "stopped-on-purpose" and x.certainty is not Certainty.POSSIBLE for x in causes):
             causes += judge_loop(e, c, limits)  # by a person: neither a loop nor one death too many
-    if not [x for x in causes if not x.innocent]:
+    if not [x for x in causes if not x.benign]:
         causes += judge_kept(e, limits)
     late = {x.slug for x in death[1:] if x.slug in (*EVENTS, "oom-child")}  # behind the stronger word that was read of this very end
     late |= set(LOOPS) if any(x.slug == "bad-command" for x in death) else set()  # what cannot be run ends at each start
@@ -73,7 +73,7 @@ def _answer(e: Evidence, c: ContainerFacts | None, found: list[Cause], limits: L
     wrong = [x for x in causes if tier(x) < 2]
     young = too_young(e, c, limits) if c and c.status == "running" and not wrong else ""
     gaps = unread(e) if c and c.status == "running" and not wrong else ()
-    done = next((x for x in causes if x.slug == "main-exited-zero" and x.innocent), None) if not wrong else None
+    done = next((x for x in causes if x.slug == "main-exited-zero" and x.benign), None) if not wrong else None
     asks = f"whether {e.name} was to go on: {UNASKED}" if done else ""
     state = state_of(causes, blind=young or gaps or asks)
     return judgment.diagnosis(
@@ -92,7 +92,7 @@ def _answer(e: Evidence, c: ContainerFacts | None, found: list[Cause], limits: L
 
 def _headline(e: Evidence, causes: tuple[Cause, ...], state: State, young: str) -> str:
     told = [x for x in causes if x.slug != "second-supervisor" and x.certainty is not Certainty.RULED_OUT]
-    names = list(dict.fromkeys(x.slug for x in told if state in (State.HEALTHY, State.CANNOT_TELL) or not x.innocent))
+    names = list(dict.fromkeys(x.slug for x in told if state in (State.HEALTHY, State.CANNOT_TELL) or not x.benign))
     if names:
         first = next(x for x in causes if x.slug == names[0])
         hedge = " (possible)" if first.certainty is Certainty.POSSIBLE else ""

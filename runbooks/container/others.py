@@ -46,7 +46,7 @@ def judge_supervisors(e: Evidence) -> list[Cause]:
         what = f"{s.kind} {s.name}{of}" + (f" (pid {s.pid}): {s.command}" if s.pid else "")
         loop = s.kind == "retry-loop"
         says = f"it says: {s.command[:200]}" if s.kind in ("systemd", "supervisord", "cron") and s.command else ""
-        found.append(cause("second-supervisor", Certainty.CONFIRMED, what, f"found: {what}", says, innocent=not loop))
+        found.append(cause("second-supervisor", Certainty.CONFIRMED, what, f"found: {what}", says, benign=not loop))
     return found
 
 

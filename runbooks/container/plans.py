@@ -45,7 +45,7 @@ def first_read(e: Evidence) -> tuple[str, ...]:
 def plans_for(e: Evidence, causes: Sequence[Cause], limits: Limits) -> tuple[Plan, ...]:
     """The plans on offer, or none. Only confirmed causes count."""
     sure = [c for c in causes if c.certainty is Certainty.CONFIRMED]
-    slugs = {c.slug for c in sure if not c.innocent}
+    slugs = {c.slug for c in sure if not c.benign}
     w, c = e.wanted, value_of(e.container)
     if w is None or e.hands_off or KEPT in e.name:  # one that was set aside never runs again beside its successor
         return ()
@@ -108,7 +108,7 @@ def _plan(name: str, steps: tuple[Step, ...], slugs: set[str], limits: Limits, w
 
 def _in_charge(causes: Sequence[Cause]) -> int:
     """How many others than an old loop restart it; an orchestrator, cron, a queued start and a unit of an old id can't be stopped."""
-    return sum(c.slug == "second-supervisor" and c.innocent for c in causes)
+    return sum(c.slug == "second-supervisor" and c.benign for c in causes)
 
 
 def _binds_stale(e: Evidence, c: ContainerFacts) -> bool:

@@ -31,6 +31,6 @@ def besides(e: Evidence, c: ContainerFacts | None, causes: tuple[Cause, ...]) ->
     if unread:
         lines.append(f"read {', '.join(unread)} first: nothing is offered before")
     for x in causes:
-        if x.slug == "second-supervisor" and x.innocent:
+        if x.slug == "second-supervisor" and x.benign:
             lines.append(f"leave the restart to {x.subject}, or take it away from there first")
     return tuple(dict.fromkeys(lines))

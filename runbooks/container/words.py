@@ -56,11 +56,11 @@ def without_driver(host: HostFacts) -> tuple[Certainty, tuple[str, ...]]:
 
 
 def cause(slug: str, certainty: Certainty, subject: str, *evidence: str, decides: tuple[str, ...] = (),
-          innocent: bool = False) -> Cause:  # fmt: skip
+          benign: bool = False) -> Cause:  # fmt: skip
     """A cause; empty sentences are left out."""
     return Cause(
         slug=slug, certainty=certainty, subject=subject, evidence=tuple(s for s in evidence if s), decides=decides,
-        innocent=innocent,
+        benign=benign,
     )  # fmt: skip
 
 

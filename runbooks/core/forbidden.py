@@ -46,7 +46,7 @@ def objection(book: Runbook, found: Diagnosis, plan: Plan) -> str:
 
 def _follows(book: Runbook, cause: Cause, found: Diagnosis, plan: Plan) -> bool:
     """Whether the cause only follows from another one that is confirmed and that this plan repairs: a dead mount ends the application."""
-    first = book.causes[cause.slug].yields_to
+    first = book.causes[cause.slug].caused_by
     sure = {c.slug for c in found.causes if c.certainty is Certainty.CONFIRMED and c.slug != cause.slug}
     return any("*" in first or slug in first for slug in sure & set(plan.for_causes))
 

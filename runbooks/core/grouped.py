@@ -12,7 +12,7 @@ from runbooks.core.verdict import Cause, Certainty, Diagnosis, Finding
 
 
 class CauseGroup(NamedTuple):
-    """Causes of one slug that are all faults, or all innocent."""
+    """Causes of one slug that are all faults, or all benign."""
 
     causes: tuple[Cause, ...]
     own: tuple[tuple[str, ...], ...]  # of each cause the evidence that stands nowhere above
@@ -29,9 +29,9 @@ class CauseGroup(NamedTuple):
         return tuple(c.subject for c in self.causes)
 
     @property
-    def innocent(self) -> bool:
+    def benign(self) -> bool:
         """Whether each is to be left alone."""
-        return self.causes[0].innocent
+        return self.causes[0].benign
 
     @property
     def sure(self) -> str:
@@ -70,7 +70,7 @@ def groups_of(causes: Sequence[Cause]) -> Iterator[CauseGroup]:
     """Every cause, by kind, in the order of each kind's first. Evidence that stands under an earlier kind is not told again."""
     kinds: dict[tuple[str, bool], list[Cause]] = {}
     for cause in causes:
-        kinds.setdefault((cause.slug, cause.innocent), []).append(cause)
+        kinds.setdefault((cause.slug, cause.benign), []).append(cause)
     told: set[str] = set()
     for found in kinds.values():
         several = len(found) > 1

@@ -27,12 +27,12 @@ class Judgment:
         self.slug, self.subject, self.causes, self.late = slug, about, list(causes), late
 
     def say(
-        self, slug: str, certainty: Certainty, *evidence: str, about: str = "", decides: tuple[str, ...] = (), innocent: bool = False
+        self, slug: str, certainty: Certainty, *evidence: str, about: str = "", decides: tuple[str, ...] = (), benign: bool = False
     ) -> None:
         """Adds a cause; empty sentences are left out."""
         words = tuple(s for s in evidence if s) or ("nothing was said",)
         self.causes.append(
-            Cause(slug=slug, certainty=certainty, subject=about or self.subject, evidence=words, decides=decides, innocent=innocent)
+            Cause(slug=slug, certainty=certainty, subject=about or self.subject, evidence=words, decides=decides, benign=benign)
         )
 
     def has(self, *slugs: str) -> bool:
@@ -69,14 +69,14 @@ class Judged(Protocol):
     @property
     def certainty(self) -> Certainty: ...
     @property
-    def innocent(self) -> bool: ...
+    def benign(self) -> bool: ...
 
 
 J = TypeVar("J", bound=Judged)
 
 
 def ordered(slug: str, causes: Iterable[J], late: Collection[str] = ()) -> tuple[J, ...]:
-    """Credible faults first, then possible ones, what is innocent, what is ruled out; among each in the order of runbook.yaml.
+    """Credible faults first, then possible ones, what is benign, what is ruled out; among each in the order of runbook.yaml.
 
     `late`: slugs of what came after the others this time."""
     place = {name: i for i, name in enumerate(book(slug).causes)}
@@ -88,7 +88,7 @@ def tier(cause: Judged) -> int:
     """0 for a credible fault, 1 for a possible one, 2 for what explains and is no fault, 3 for what is ruled out."""
     if cause.certainty is Certainty.RULED_OUT:
         return 3
-    return 2 if cause.innocent else int(cause.certainty is POSSIBLE)
+    return 2 if cause.benign else int(cause.certainty is POSSIBLE)
 
 
 def credible(causes: Iterable[J]) -> tuple[J, ...]:

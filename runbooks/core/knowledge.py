@@ -67,7 +67,7 @@ class CauseKnowledge(Frozen):
     remedy: str
     orders: dict[str, str] = {}  # action kind -> the part of `remedy` that asks for it: left out where the report speaks against that
     must_not: tuple[str, ...] = ()
-    innocent: bool = False
+    benign: bool = False
     signatures: tuple[Signature, ...] = ()
     no_text: str = ""  # why no text can say this cause, where it has no signature: only readings can
     references: tuple[str, ...] = ()
@@ -77,8 +77,8 @@ class CauseKnowledge(Frozen):
     mildest: dict[str, str] = {}  # the kind of the mildest repair -> the words with which a report says why it has none
     forbids: tuple[str, ...] = ()  # action kinds that no plan of a report with this cause, or a finding of it, may have
     forbids_on_it: tuple[str, ...] = ()  # the same, but only for steps about the cause's own subject
-    yields_to: tuple[str, ...] = ()  # slugs of causes that, when seen as well, come first; "*": any other root
-    undecided: bool = False  # a starting point, not a cause: answered with "not enough" and `decided_by`
+    caused_by: tuple[str, ...] = ()  # slugs of causes that, when seen as well, come first; "*": any other root
+    inconclusive: bool = False  # a starting point, not a cause: answered with "not enough" and `decided_by`
 
     def remedy_without(self, kinds: Iterable[str]) -> str:
         """The remedy without its orders of these kinds; "" if nothing is left."""

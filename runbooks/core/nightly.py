@@ -20,7 +20,7 @@ class Result(Frozen):
     runbook: str
     outcome: Outcome
     headline: Line
-    causes: tuple[str, ...] = ()  # slugs of the causes that are a fault; innocent ones and ruled-out ones are not
+    causes: tuple[str, ...] = ()  # slugs of the causes that are a fault; benign ones and ruled-out ones are not
     do_now: tuple[str, ...] = ()
     unknowns: tuple[str, ...] = ()
     costs: str = ""  # what waiting costs

@@ -42,5 +42,5 @@ def _kinds(book: Runbook, cause: Cause, causes: Sequence[Cause], findings: Seque
 
 def _first(book: Runbook, cause: Cause, other: Cause) -> bool:
     """Whether the other one only follows from it."""
-    before = book.causes[other.slug].yields_to
+    before = book.causes[other.slug].caused_by
     return "*" in before or cause.slug in before

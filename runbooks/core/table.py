@@ -140,7 +140,7 @@ def _words(cause: Cause | None, known: dict[str, CauseKnowledge]) -> str:
     if cause is None:
         return ""
     title = known[cause.slug].title if cause.slug in known else cause.slug
-    return f"{'benign' if cause.innocent else cause.certainty.value}: {title}"
+    return f"{'benign' if cause.benign else cause.certainty.value}: {title}"
 
 
 def _widths(rows: Sequence[Sequence[str]]) -> list[int]:

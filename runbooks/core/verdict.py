@@ -1,9 +1,10 @@
 """What a judgment says: state, causes with their evidence, what must not be done, and the plans on offer."""
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from runbooks.core.base import Frozen
 from runbooks.core.plan import Plan, named_apart
@@ -23,7 +24,7 @@ class State(StrEnum):
 
     HEALTHY = "healthy"  # read, and nothing is wrong
     NOT_APPLICABLE = "not-applicable"  # proven absent: there is nothing here to judge
-    UNHEALTHY = "sick"  # at least one cause is wrong, not innocent
+    UNHEALTHY = "sick"  # at least one cause is wrong, not benign
     CANNOT_TELL = "cannot-tell"  # a reading that was needed is unknown, or only "possible" causes remain
 
 
@@ -36,9 +37,15 @@ class Cause(Frozen):
     evidence: tuple[str, ...]  # each a plain sentence with the number that was read
     decides: tuple[str, ...] = ()  # what would make it surer, or tell it from its rival (reading or command)
     fix: str = ""  # the command or the line that fixes this very case, where the remedy of runbook.yaml can't name it
-    innocent: bool = False  # explains the symptom and must be left alone
+    benign: bool = False  # explains the symptom and must be left alone
     withheld: tuple[str, ...] = ()  # action kinds that its remedy asks for and that the same report speaks against
     told_apart: tuple[tuple[str, str], ...] = ()  # (argument of a step, value): with another value it is about a namesake of the subject
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_earlier_reports(cls, given: Any) -> Any:
+        """They call `benign` `innocent`."""
+        return {"benign" if k == "innocent" else k: v for k, v in given.items()} if isinstance(given, Mapping) else given
 
 
 class Finding(Frozen):
@@ -84,5 +91,5 @@ class Diagnosis(Frozen):
 
     @property
     def wrong(self) -> tuple[Cause, ...]:
-        """Causes that are a fault (not innocent, not ruled out)."""
-        return tuple(c for c in self.causes if not c.innocent and c.certainty is not Certainty.RULED_OUT)
+        """Causes that are a fault (not benign, not ruled out)."""
+        return tuple(c for c in self.causes if not c.benign and c.certainty is not Certainty.RULED_OUT)

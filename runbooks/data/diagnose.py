@@ -83,15 +83,15 @@ def _log_findings(evidence: Evidence, causes: list[Cause]) -> tuple[Finding, ...
     return findings_of(log, "the job's log", "data-check", (c.slug for c in causes))
 
 
-def _cause(slug: str, path: str, *words: str, sure: Certainty = Certainty.CONFIRMED, innocent: bool = False) -> Cause:
-    return Cause(slug=slug, certainty=sure, subject=path, evidence=words, innocent=innocent)
+def _cause(slug: str, path: str, *words: str, sure: Certainty = Certainty.CONFIRMED, benign: bool = False) -> Cause:
+    return Cause(slug=slug, certainty=sure, subject=path, evidence=words, benign=benign)
 
 
-def _grouped(slug: str, path: str, faults: list[Fault], innocent: bool) -> Cause:
+def _grouped(slug: str, path: str, faults: list[Fault], benign: bool) -> Cause:
     """The faults of one cause in a file. A kind that this version does not know, in a record of another one, confirms nothing."""
     strange = [f.kind for f in faults if f.kind not in CAUSE]
     sure = Certainty.LIKELY if len(strange) == len(faults) else Certainty.CONFIRMED
-    found = _cause(slug, path, *(_words(path, f) for f in faults[:5]), sure=sure, innocent=innocent)
+    found = _cause(slug, path, *(_words(path, f) for f in faults[:5]), sure=sure, benign=benign)
     return found.model_copy(update={"decides": tuple(f"what “{kind}” means: this version does not know it" for kind in strange[:3])})
 
 
@@ -121,7 +121,7 @@ def _file(path: str, found: DataFile, evidence: Evidence) -> list[Cause]:
         out.append(_cause("index-stale", path, words, sure=Certainty.POSSIBLE))
     reader = isinstance(evidence.log, Known) and says(evidence.log.value, "data-check/jsonl-named-json")
     if found.kind == "jsonl" and not grouped and found.lines > 1 and (plain.endswith(".json") or reader):
-        out.append(_cause("jsonl-named-json", path, f"{path} {JSONL_IN_JSON}", innocent=not reader))
+        out.append(_cause("jsonl-named-json", path, f"{path} {JSONL_IN_JSON}", benign=not reader))
     return out
 
 

@@ -188,7 +188,7 @@ def _ours(view: GpuView, gpu: Gpu) -> bool:
 
 def _gpu_benign(gpu: Gpu, slug: str, certainty: Certainty, words: tuple[str, ...]) -> GpuVerdict:
     asks = ("look from the host, or with --pid=host: `nvidia-smi`, then the owner's cgroup",)
-    return GpuVerdict(slug, certainty, f"GPU {gpu.index}", words, asks, innocent=True, gpus=(gpu.uuid,))
+    return GpuVerdict(slug, certainty, f"GPU {gpu.index}", words, asks, benign=True, gpus=(gpu.uuid,))
 
 
 def _benign(
@@ -200,4 +200,4 @@ def _benign(
     asks: tuple[str, ...] = (),
 ) -> GpuVerdict:
     gpus = tuple(h.gpu.uuid for h in view.holdings.get(p.pid, ()))
-    return GpuVerdict(slug, certainty, view.label(p), words, asks, innocent=True, pids=(p.pid,), gpus=gpus)
+    return GpuVerdict(slug, certainty, view.label(p), words, asks, benign=True, pids=(p.pid,), gpus=gpus)

@@ -27,8 +27,8 @@ def boxes(view: GpuView, verdicts: tuple[GpuVerdict, ...], wanted: dict[str, set
     """What a restart ends is all that runs in the container, whoever started it: an upload by `docker exec` as well."""
     found = Boxes()
     for box in sorted(wanted):
-        innocent = {p for v in verdicts if v.innocent for p in v.pids if view.processes[p].container == box}
-        if why := _why_not(view, box, innocent):
+        benign = {p for v in verdicts if v.benign for p in v.pids if view.processes[p].container == box}
+        if why := _why_not(view, box, benign):
             found.withheld.append(f"container {box[:12]} is not restarted: {why}")
             continue
         faulty = {p for v in verdicts if v.credible for p in v.pids}
@@ -64,11 +64,11 @@ def movement(view: GpuView, p: Process | InsideProcess) -> str:
     return f"it used {cpu:.2f} s of CPU in {window:.0f} s" if 100 * cpu > limits.idle_cpu_percent * window else ""
 
 
-def _why_not(view: GpuView, box: str, innocent: set[int]) -> str:
+def _why_not(view: GpuView, box: str, benign: set[int]) -> str:
     if view.in_container:
         return "this node is a container itself"
-    if innocent:
-        return f"pid {', '.join(map(str, sorted(innocent)))} works in it"
+    if benign:
+        return f"pid {', '.join(map(str, sorted(benign)))} works in it"
     rest = inside(view, box)
     if rest is None:
         return "what else runs in it could not be read"

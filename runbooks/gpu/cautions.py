@@ -12,7 +12,7 @@ def cautions(view: GpuView, v: GpuVerdict) -> tuple[str, ...]:
     """Sentences of the form "do not … : …". Empty for what is ruled out."""
     if v.certainty is Certainty.RULED_OUT:
         return (f"do not act on {v.slug} ({v.subject}). {capital(v.evidence[-1])}",)
-    if v.innocent:
+    if v.benign:
         return _benign(v)
     found = _RULES.get(v.slug)
     return found(view, v) if found else ()

@@ -1,4 +1,4 @@
-"""Judged together: while one of a job is at work, those that wait for it are innocent, and no plan touches any of them."""
+"""Judged together: while one of a job is at work, those that wait for it are benign, and no plan touches any of them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -109,7 +109,7 @@ class Company:
             sure = Certainty.CONFIRMED if mate.sure else Certainty.LIKELY
             asks = () if mate.sure else (f"whether pid {mate.pid} is of the same job: its launcher and its environment",)
             return GpuVerdict(
-                "waits-for-its-mate", sure, own.subject, (words, *own.evidence), asks, innocent=True, pids=own.pids, gpus=own.gpus
+                "waits-for-its-mate", sure, own.subject, (words, *own.evidence), asks, benign=True, pids=own.pids, gpus=own.gpus
             )
         if mate.level is Work.UNREAD:
             words = f"whether {mate.who} is at work could not be read. What makes them one job: {mate.tie}"
@@ -128,7 +128,7 @@ class Company:
         """How far it is at work by itself. One that only waits in a collective, or looks dead, is not."""
         own = self.alone.get(q.pid)
         seen = activity(self.view, q)
-        if own is not None and not own.innocent:
+        if own is not None and not own.benign:
             return Work.UNREAD if seen.unread and own.slug in IDLE else Work.NONE
         job = self.view.jobs.get(q.job)
         young = own is not None and starting(self.view, q) is not None

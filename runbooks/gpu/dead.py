@@ -151,7 +151,7 @@ def _waits_for_storage(view: GpuView, p: Process) -> GpuVerdict:
         view.label(p),
         words,
         asks,
-        innocent=True,
+        benign=True,
         pids=(p.pid,),
         gpus=gpus,
     )

@@ -49,20 +49,20 @@ class KillCase:
     @property
     def guilty(self) -> set[int]:
         """PIDs whose own confirmed cause asks for their end."""
-        return {p for v in self.verdicts if v.kill and v.confirmed and not v.innocent for p in v.pids}
+        return {p for v in self.verdicts if v.kill and v.confirmed and not v.benign for p in v.pids}
 
     @property
     def guarded(self) -> set[int]:
         """Innocent PIDs and everything above them."""
-        innocent = {p for v in self.verdicts if v.innocent for p in v.pids}
-        return innocent | {a for p in innocent for a in self.view.ancestors(p)}
+        benign = {p for v in self.verdicts if v.benign for p in v.pids}
+        return benign | {a for p in benign for a in self.view.ancestors(p)}
 
 
 def kill_sets(view: GpuView, verdicts: tuple[GpuVerdict, ...], hardware: tuple[GpuVerdict, ...], jobs: Jobs) -> KillSets:
     """Kill sets for the confirmed causes whose remedy is to end processes, and why others get none."""
     case, found = KillCase(view, verdicts, jobs), KillSets()
     chosen: dict[tuple[int, str], tuple[dict[int, Process], set[str]]] = {}
-    for v in (v for v in verdicts if v.kill and v.confirmed and not v.innocent):
+    for v in (v for v in verdicts if v.kill and v.confirmed and not v.benign):
         root = view.processes[v.pids[0]]
         members = [root, *(q for q in view.family_down(root.pid) if q.state not in "ZX")]
         against = comes_first(hardware, v, WAITS_IN_DRIVER) or _ranks_elsewhere(case, root, v) or _part_of(case, root, v)

@@ -39,7 +39,7 @@ class GpuPlans:
 def offer(view: GpuView, verdicts: tuple[GpuVerdict, ...], jobs: Jobs) -> GpuPlans:
     """Every plan for causes that are confirmed; nothing at all where an identity or a needed reading is missing."""
     found = GpuPlans()
-    sure = [v for v in verdicts if v.confirmed and not v.innocent]
+    sure = [v for v in verdicts if v.confirmed and not v.benign]
     hardware = tuple(v for v in verdicts if v.slug in BEFORE_PROCESSES and v.credible)
     on = going_on(view, verdicts, hardware, jobs)
     if stop := _why_none(view):

@@ -42,7 +42,7 @@ def _alone(view: GpuView, p: Process) -> bool:
 
 
 def judge_process(view: GpuView, p: Process) -> GpuVerdict | None:
-    """The earliest cause that fits, or the innocent explanation; None where there is nothing to explain."""
+    """The earliest cause that fits, or the benign explanation; None where there is nothing to explain."""
     if p.state in "ZX":
         return judge_defunct(view, p)
     on_purpose = benign.held_by_a_person(view, p)

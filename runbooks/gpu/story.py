@@ -31,19 +31,19 @@ knowledge = partial(book_of, "zombie-gpu")
 
 def headline(view: GpuView, state: State, verdicts: tuple[GpuVerdict, ...]) -> str:
     """One line: the earliest credible cause, or why there is none."""
-    faults = [v for v in verdicts if not v.innocent and v.certainty is not Certainty.RULED_OUT]
+    faults = [v for v in verdicts if not v.benign and v.certainty is not Certainty.RULED_OUT]
     if faults:
         sure = "" if faults[0].confirmed else f" ({faults[0].certainty})"
         return of_cause(knowledge(), faults[0].cause, hedge=sure, more=len(faults) - 1)
     if state is State.CANNOT_TELL:
         unread = missing(view.evidence)
         return f"cannot tell: {unread[0] if unread else 'the driver lists no GPU, and proves no absence'}"
-    innocent = [v for v in verdicts if v.innocent]
+    benign = [v for v in verdicts if v.benign]
     limit = ". The kernel log was not read: Xids not judged" if not isinstance(view.evidence.kernel, Known) else ""
     held = [words for g in view.gpus for words in idle_shares(view, g)] + [f.issue for f in of_unknown_cards(view)]
     limit = f". {capital(held[0])}{limit}" if held else limit
-    if innocent:
-        return f"no zombie: {knowledge().causes[innocent[0].slug].title.lower()} ({innocent[0].subject}){limit}"
+    if benign:
+        return f"no zombie: {knowledge().causes[benign[0].slug].title.lower()} ({benign[0].subject}){limit}"
     return f"no zombie on {len(view.gpus)} GPU{'s' if len(view.gpus) != 1 else ''}{limit}"
 
 
@@ -98,7 +98,7 @@ def findings(verdicts: tuple[GpuVerdict, ...]) -> tuple[Finding, ...]:
     """Faults in the fields of the old reports."""
     found = []
     for v in verdicts:
-        if v.innocent or v.certainty is Certainty.RULED_OUT:
+        if v.benign or v.certainty is Certainty.RULED_OUT:
             continue
         known = knowledge().causes[v.slug]
         priority = PRIORITY.get(v.slug, "HIGH") if v.credible else "LOW"
@@ -122,7 +122,7 @@ def besides(view: GpuView, state: State, verdicts: tuple[GpuVerdict, ...], offer
 
 def waiting_costs(view: GpuView, verdicts: tuple[GpuVerdict, ...]) -> tuple[str, ...]:
     """GPUs and bytes that stuck processes hold, and money where the fleet file gives a price."""
-    faults = [v for v in verdicts if not v.innocent and v.certainty is not Certainty.RULED_OUT]
+    faults = [v for v in verdicts if not v.benign and v.certainty is not Certainty.RULED_OUT]
     held = {u for v in faults if v.slug != "busy-without-holder" for u in v.gpus}
     gpus = [g for g in view.gpus if g.uuid in held]
     if not gpus:

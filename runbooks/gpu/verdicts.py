@@ -18,7 +18,7 @@ class GpuVerdict:
     subject: str
     evidence: tuple[str, ...]
     decides: tuple[str, ...] = ()
-    innocent: bool = False
+    benign: bool = False
     pids: tuple[int, ...] = ()
     gpus: tuple[str, ...] = ()  # UUIDs
     bus: str = ""  # key of the PCI bus id, where the GPU has no UUID any more
@@ -34,7 +34,7 @@ class GpuVerdict:
     @property
     def credible(self) -> bool:
         """A fault that is confirmed or likely."""
-        return not self.innocent and self.certainty in (Certainty.CONFIRMED, Certainty.LIKELY)
+        return not self.benign and self.certainty in (Certainty.CONFIRMED, Certainty.LIKELY)
 
     @property
     def cause(self) -> Cause:
@@ -45,7 +45,7 @@ class GpuVerdict:
             subject=self.subject,
             evidence=self.evidence,
             decides=self.decides,
-            innocent=self.innocent,
+            benign=self.benign,
         )
 
 
@@ -68,7 +68,7 @@ BESIDE = "defunct-unreaped"
 
 
 def ranked(verdicts: list[GpuVerdict]) -> tuple[GpuVerdict, ...]:
-    """Credible faults, earliest first; then possible ones, innocent explanations, what is ruled out."""
+    """Credible faults, earliest first; then possible ones, benign explanations, what is ruled out."""
     return ordered("zombie-gpu", sorted(verdicts, key=lambda v: (not v.gpus, v.subject)), late(verdicts))
 
 

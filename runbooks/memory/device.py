@@ -40,9 +40,9 @@ def device_causes(evidence: Evidence, limits: "Limits") -> Iterator[Cause]:
         yield _cause("out-of-memory-bare", POSSIBLE, evidence.node, said, *_now(evidence), decides=decides)
 
 
-def _cause(slug: str, sure: Certainty, subject: str, *words: str, decides: tuple[str, ...] = (), innocent: bool = False) -> Cause:
+def _cause(slug: str, sure: Certainty, subject: str, *words: str, decides: tuple[str, ...] = (), benign: bool = False) -> Cause:
     evidence = tuple(w for w in words if w)
-    return Cause(slug=slug, certainty=sure, subject=subject, evidence=evidence, decides=decides, innocent=innocent)
+    return Cause(slug=slug, certainty=sure, subject=subject, evidence=evidence, decides=decides, benign=benign)
 
 
 def _why(evidence: Evidence, log: LogFacts, oom: CudaOom, limits: "Limits") -> Cause:
@@ -105,7 +105,7 @@ def _shared(evidence: Evidence, oom: CudaOom | None, limits: "Limits") -> Iterat
     elif host.available - host.free > limits.cache_share * host.total:
         decides = () if oom else ("what the failing program calls free, against MemFree and MemAvailable at that time",)
         sure = SURE if oom and oom.free < oom.tried <= host.available else LIKELY if complains else SURE
-        yield _cause("page-cache-counts", sure, where, words, asked, cached, decides=decides, innocent=not complains)
+        yield _cause("page-cache-counts", sure, where, words, asked, cached, decides=decides, benign=not complains)
 
 
 def _complains(evidence: Evidence) -> bool:

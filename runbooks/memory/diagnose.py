@@ -56,7 +56,7 @@ def _beside(found: Cause, host: tuple[Cause, ...]) -> Cause:
 def _log_findings(evidence: Evidence, causes: tuple[Cause, ...]) -> tuple[Finding, ...]:
     """What else the job's log says, by the whole knowledge: memory may not be what ended it."""
     words = evidence.log.value.words if isinstance(evidence.log, Known) else ()
-    own = book().causes if any(not c.innocent for c in causes) else (c.slug for c in causes)
+    own = book().causes if any(not c.benign for c in causes) else (c.slug for c in causes)
     return findings_of(words, "its log", "memory-pressure", own)  # the numbers say more of memory than its words
 
 
@@ -83,7 +83,7 @@ def _unknown_killer(evidence: Evidence, causes: tuple[Cause, ...], limits: Limit
 
 
 def _headline(evidence: Evidence, causes: tuple[Cause, ...], open_: tuple[str, ...]) -> str:
-    if causes and not causes[0].innocent:
+    if causes and not causes[0].benign:
         return of_cause(book(), causes[0])
     if open_:
         return f"Not known: {open_[0]}"

@@ -42,10 +42,10 @@ def diagnose(evidence: Evidence, limits: Limits) -> Diagnosis:
         died = judge_actors(e, job, limits.memory_kill_window_s)
         causes += beside(_as_said(job, judge_job(e, job, limits)), [*causes, *died]) + died + judge_leftovers(e, job)
         if job.status not in ENDED:
-            causes += judge_start(e, limits, quiet=bool([c for c in causes if not c.innocent] or _nameless(e, job)))
+            causes += judge_start(e, limits, quiet=bool([c for c in causes if not c.benign] or _nameless(e, job)))
     for noise in meanings(all_lines(e), {"noise": ("ray-job/harmless-lines",)}).values():
         words = f"lines such as: {noise.evidence[0].text[:160]}"
-        causes += beside([cause("harmless-lines", Certainty.CONFIRMED, "the logs", words, innocent=True)], causes)
+        causes += beside([cause("harmless-lines", Certainty.CONFIRMED, "the logs", words, benign=True)], causes)
     return _answer(e, _ordered(causes), limits)
 
 
@@ -83,7 +83,7 @@ def _answer(e: Evidence, causes: tuple[Cause, ...], limits: Limits) -> Diagnosis
     blind = isinstance(e.job, Unknown) or (not over and bool(_unread(e))) or any(_of(j) for j in _running_beside(e)) or bool(waiting)
     state = state_of(causes, blind=blind)
     about = f"job {e.submission_id}" if e.submission_id else f"cluster {e.cluster}"
-    first, wrong = causes[0] if causes else None, any(not c.innocent for c in causes)
+    first, wrong = causes[0] if causes else None, any(not c.benign for c in causes)
     nothing = "cannot tell: " + "; ".join((*(f"{n} not read" for n in _unread(e)), *unjudged)) if blind else "nothing wrong was seen"
     headline = of_cause(book(SLUG), first, about) if first else f"{about}: {nothing}"
     hands_off = (f"touch {e.cluster}: the fleet file says hands off",) if e.hands_off else ()

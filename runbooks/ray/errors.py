@@ -29,7 +29,7 @@ def first_error(lines: Iterable[str]) -> str:
 def _starting_points(text: tuple[str, ...]) -> Iterator[tuple[int, str]]:
     """(line number, line) of what the knowledge base leaves open."""
     for open_one in judge_text(text):
-        if f"{open_one.family}/{open_one.slug}" not in NO_REASON and open_one.evidence and not open_one.innocent:
+        if f"{open_one.family}/{open_one.slug}" not in NO_REASON and open_one.evidence and not open_one.benign:
             yield open_one.evidence[0].number, open_one.evidence[0].text
 
 

@@ -19,7 +19,7 @@ HELD = {"T": "it was seen stopped only once", "t": "a debugger holds it"}  # by 
 
 def going_on(e: Evidence, causes: Sequence[Cause]) -> tuple[tuple[Plan, ...], tuple[str, ...]]:
     """(a plan for each place where a confirmed cause is a stopped process, why some are not continued)"""
-    sure = [c for c in causes if c.certainty is Certainty.CONFIRMED and not c.innocent]
+    sure = [c for c in causes if c.certainty is Certainty.CONFIRMED and not c.benign]
     made = [m for c in sure for m in (*_head(e, c), *_raylet(e, c))]
     return tuple(m for m in made if isinstance(m, Plan)), tuple(m for m in made if isinstance(m, str))
 

@@ -20,7 +20,7 @@ def plans_for(e: Evidence, causes: Sequence[Cause]) -> tuple[tuple[Plan, ...], t
 
 
 def _restores(e: Evidence, causes: Sequence[Cause]) -> tuple[Plan, ...]:
-    sure = {c.slug for c in causes if c.certainty is Certainty.CONFIRMED and not c.innocent}
+    sure = {c.slug for c in causes if c.certainty is Certainty.CONFIRMED and not c.benign}
     steps = []
     if "supervisor-left" in sure:
         steps += _leftovers(e)

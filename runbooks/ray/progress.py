@@ -75,7 +75,7 @@ def _pace(e: Evidence, where: PhaseReached, limits: "Limits") -> Cause:
     silent = f"newest line {age:.0f} s ago; late after {late:.0f} s"
     if age <= late:
         slug = "silent-phase" if is_silent(where, phases) and age > 30 else "start-moving"
-        return cause(slug, Certainty.CONFIRMED, subject, at, silent, work, innocent=True)
+        return cause(slug, Certainty.CONFIRMED, subject, at, silent, work, benign=True)
     if work:
         check = (f"another look in {late:.0f} s", "py-spy dump of the working process")
         return cause("phase-late", Certainty.POSSIBLE, subject, at, silent, f"but it works: {work}", decides=check)

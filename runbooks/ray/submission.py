@@ -28,7 +28,7 @@ def judge_job(e: Evidence, job: RayJob, limits: "Limits") -> list[Cause]:
     """Causes from the job's own record."""
     subject = f"job {job.submission_id}"
     if job.status == "STOPPED":
-        return [cause("stopped-on-purpose", Certainty.CONFIRMED, subject, "its state is STOPPED", innocent=True)]
+        return [cause("stopped-on-purpose", Certainty.CONFIRMED, subject, "its state is STOPPED", benign=True)]
     if job.status == "FAILED":
         return _failed(e, job, subject)
     found = _pending_groups(e, job, subject) or _pending_actors(e, job, subject)

@@ -22,7 +22,7 @@ def possible(slug: str, subject: str, *evidence: str, decides: tuple[str, ...] =
 
 def benign(slug: str, subject: str, *evidence: str) -> Cause:
     """Something that must be left alone."""
-    return Cause(slug=slug, certainty=Certainty.CONFIRMED, subject=subject, evidence=evidence, innocent=True)
+    return Cause(slug=slug, certainty=Certainty.CONFIRMED, subject=subject, evidence=evidence, benign=True)
 
 
 def command_line(agent: Agent, **changes: str) -> str:

@@ -115,7 +115,7 @@ def _follows(evidence: Evidence) -> list[Cause]:
 
 
 def _headline(causes: tuple[Cause, ...], evidence: Evidence) -> str:
-    bad = [c for c in causes if not c.innocent]
+    bad = [c for c in causes if not c.benign]
     place = evidence.name or "rendezvous"
     if bad:
         return of_cause(book(SLUG), bad[0], place)

@@ -22,7 +22,7 @@ CLEARING = ("gpu-runbooks", "run", "--mode", "approve", "stale-rendezvous")  # o
 
 def plans_for(causes: tuple[Cause, ...], evidence: Evidence, age_s: float) -> tuple[Plan, ...]:
     """One plan per thing that may be done. Only confirmed causes count."""
-    sure = [c for c in causes if c.certainty is Certainty.CONFIRMED and not c.innocent]
+    sure = [c for c in causes if c.certainty is Certainty.CONFIRMED and not c.benign]
     slugs = {c.slug for c in sure}
     plans = [*_clear(sure, evidence), *_ports(sure, evidence, age_s)]
     if "etcd-down" in slugs and evidence.start and evidence.start_node not in evidence.hands_off:

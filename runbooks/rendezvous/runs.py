@@ -62,7 +62,7 @@ def judge_run(run: RunKeys, life: Life, evidence: Evidence) -> list[Cause]:
     if life.alive:
         return _living(run, life, evidence)
     stale = _stale(run, wanted(run.run, evidence))
-    if stale is None or stale.innocent or not life.unsure:
+    if stale is None or stale.benign or not life.unsure:
         return [stale] if stale else []
     return [possible(stale.slug, stale.subject, *stale.evidence, decides=life.unsure)]
 

@@ -41,7 +41,7 @@ class LivingRank(Frozen):
 
 def whole_runs(evidence: Evidence, found: Iterable[Cause]) -> list[Cause]:
     """Each such run that is whole and of which no fault was found."""
-    told = {c.subject for c in found if not c.innocent}
+    told = {c.subject for c in found if not c.benign}
     runs: dict[tuple[str, str, str], list[LivingRank]] = {}
     for seat, place in _seats(evidence):
         runs.setdefault((seat.agent.launch.run_id, seat.agent.launch.backend, place), []).append(seat)

@@ -83,7 +83,7 @@ def judge_shared(evidence: Evidence, limits: Limits) -> Diagnosis:
     plans, withheld = offer(v)
     return v.diagnosis(
         state=state_of(v.causes),
-        headline="; ".join(f"{c.slug}: {c.evidence[0]}" for c in v.causes[:3] if not c.innocent),
+        headline="; ".join(f"{c.slug}: {c.evidence[0]}" for c in v.causes[:3] if not c.benign),
         plans=plans,
         before=withheld,
         after=_also(v),
@@ -105,14 +105,14 @@ def _no_row(e: Evidence, proof: str) -> Diagnosis:
 
 
 def _state(v: SpawningView) -> State:
-    mine = [c for c in v.causes if not c.innocent and not is_of_others(v, c)]
+    mine = [c for c in v.causes if not c.benign and not is_of_others(v, c)]
     if credible(mine):
         return State.UNHEALTHY
     if v.row is None or mine:
         return State.CANNOT_TELL
     if v.row.status in DONE:
         return State.HEALTHY
-    if any(c.innocent and c.certainty in (SURE, LIKELY) for c in v.causes):
+    if any(c.benign and c.certainty in (SURE, LIKELY) for c in v.causes):
         return State.HEALTHY
     young = v.row.status == "spawning" and v.waits_s <= v.limits.spawning_s
     needed = isinstance(v.e.pod, Known) and (v.row.status != "spawning" or young or isinstance(v.e.inside, Known))
@@ -120,7 +120,7 @@ def _state(v: SpawningView) -> State:
 
 
 def _headline(v: SpawningView, state: State) -> str:
-    first = next((c for c in v.causes if not c.innocent and not is_of_others(v, c)), v.causes[0] if v.causes else None)
+    first = next((c for c in v.causes if not c.benign and not is_of_others(v, c)), v.causes[0] if v.causes else None)
     status = v.row.status if v.row else "unread"
     if first is None:
         words = (
@@ -194,7 +194,7 @@ def _not_used(v: SpawningView) -> tuple[Finding, ...]:
 def _worker_log(v: SpawningView) -> tuple[Finding, ...]:
     """What the log of a worker that ended says by the knowledge base."""
     lines = (v.inside.log if v.inside else ()) or v.stored
-    return findings_of(lines, "the worker's log", "stuck-spawning") if any(not c.innocent for c in v.causes) else ()
+    return findings_of(lines, "the worker's log", "stuck-spawning") if any(not c.benign for c in v.causes) else ()
 
 
 def _by_hand(v: SpawningView) -> tuple[str, ...]:

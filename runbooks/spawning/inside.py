@@ -41,7 +41,7 @@ def _ssh(v: SpawningView, s: SshStages) -> None:
         v.say("no-sshd-in-image", SURE if late else POSSIBLE, f"{s.headline}; up for {v.waits_s:.0f} s", about=about,
               decides=("does the image or start command install and start sshd?",))  # fmt: skip
     elif s.cause and s.stage in ("tcp", "banner") and v.waits_s < v.limits.boot_s:
-        v.say("image-pulling", LIKELY, f"its port does not answer yet: {s.headline}", about=about, innocent=True)
+        v.say("image-pulling", LIKELY, f"its port does not answer yet: {s.headline}", about=about, benign=True)
     elif s.cause in ("private-half-missing", "key-missing", "key-pair-mismatch", "key-not-registered", "publickey-denied",
                      "key-file-unparsable", "key-truncated", "key-encrypted", "key-is-public"):  # fmt: skip
         sure = SURE if s.certainty == "confirmed" else LIKELY

@@ -24,7 +24,7 @@ OTHER_HOST = ("host-gpus-taken", "gpus-lost-on-resume", "gpu-broken-on-host", "d
 
 def offer(v: SpawningView) -> tuple[tuple[Plan, ...], tuple[str, ...]]:
     """(plans, why others are withheld)."""
-    sure = [c for c in v.causes if c.certainty is Certainty.CONFIRMED and not c.innocent]
+    sure = [c for c in v.causes if c.certainty is Certainty.CONFIRMED and not c.benign]
     made = [_variable(v, sure), _start(v, sure), _promote(v, sure), _row(v, sure), *_respawn(v, sure)]
     return tuple(p for p in made if isinstance(p, Plan)), tuple(p for p in made if isinstance(p, str) and p)
 

@@ -192,7 +192,7 @@ def _started(v: SpawningView, pod: Pod, line: str) -> None:
     said = (f"its log says “{line.strip()[:120]}”, {when}. So the image is there and its container was started",
             f"there is no container {'on two reads apart' if v.apart else 'in one answer'}", *_usually(v))  # fmt: skip
     if fresh:
-        v.say("image-pulling", LIKELY, *said, about=about, innocent=True)
+        v.say("image-pulling", LIKELY, *said, about=about, benign=True)
         return
     said += tuple(f"the log ends with an error: {x}" for x in closing_error(v.log)[-3:])
     check = ("the container's own log", "the start command, run by hand in that image", "do other pods of this start command stay up?")
@@ -227,7 +227,7 @@ def _pulling(v: SpawningView, pod: Pod) -> None:
             *said,
             f"wait until {utc(v.until)}",
             about=f"pod {pod.id}",
-            innocent=True,
+            benign=True,
         )
     elif lines and not ends:
         v.say(

@@ -72,7 +72,7 @@ def judge(
     seen = _collect(lib, Reading(probes, known, fact_lines, around if scanner.lines > SMALL else None))
     show = Shower(redact)
     outcome = _weigh(seen, show)
-    silent = all(c.innocent for c in outcome.causes) and not outcome.undecided  # an innocent line explains itself alone
+    silent = all(c.benign for c in outcome.causes) and not outcome.inconclusive  # a benign line explains itself alone
     left, more = _unexplained(lib, probes, show, seen) if silent else ((), False)
     besides, further = _besides(lib, probes, show, seen) if not silent else ((), False)
     answer = outcome.model_copy(
@@ -129,22 +129,22 @@ def _possible(signature: Signature, reading: Reading) -> bool:
 
 
 def _weigh(seen: list[Support], show: Shower) -> TriageResult:
-    rooted = [s for s in seen if s.rooted and not s.known.cause.undecided]
+    rooted = [s for s in seen if s.rooted and not s.known.cause.inconclusive]
     decided = [s for s in rooted if not _superseded(s, rooted)]
     before = {id(s): _earlier(s, decided) for s in decided}
     decided.sort(
-        key=lambda s: (s.known.cause.innocent, bool(before[id(s)]), -bool(s.signatures[Role.CONFIRMS]), s.order)
+        key=lambda s: (s.known.cause.benign, bool(before[id(s)]), -bool(s.signatures[Role.CONFIRMS]), s.order)
     )
-    guilty = [s for s in decided if not s.known.cause.innocent]
+    guilty = [s for s in decided if not s.known.cause.benign]
     causes = tuple(show.candidate(s.known, s.rooted, s.by_role, before[id(s)]) for s in decided)
-    still = [s for s in seen if (s.known.cause.undecided or not s.rooted) and not _explained(s, guilty, decided)]
-    still.sort(key=lambda s: (not s.known.cause.undecided, not s.rooted, s.order))
-    undecided = tuple(show.candidate(s.known, s.rooted, s.by_role, ()) for s in still)
+    still = [s for s in seen if (s.known.cause.inconclusive or not s.rooted) and not _explained(s, guilty, decided)]
+    still.sort(key=lambda s: (not s.known.cause.inconclusive, not s.rooted, s.order))
+    inconclusive = tuple(show.candidate(s.known, s.rooted, s.by_role, ()) for s in still)
     if guilty:
-        return TriageResult(verdict="causes", causes=causes, undecided=undecided)
+        return TriageResult(verdict="causes", causes=causes, inconclusive=inconclusive)
     if still:
-        return TriageResult(verdict="not-enough", causes=causes, undecided=undecided)
-    return TriageResult(verdict="innocent" if causes else "nothing", causes=causes)
+        return TriageResult(verdict="not-enough", causes=causes, inconclusive=inconclusive)
+    return TriageResult(verdict="benign" if causes else "nothing", causes=causes)
 
 
 def _superseded(one: Support, rooted: list[Support]) -> bool:
@@ -160,23 +160,23 @@ def _rank(seen: Support) -> tuple[int, int, str]:
 
 def _earlier(one: Support, decided: list[Support]) -> tuple[str, ...]:
     """Slugs of causes that are seen as well and come before this one."""
-    mine = one.known.cause.yields_to
+    mine = one.known.cause.caused_by
     return tuple(
         o.known.slug
         for o in decided
         if o is not one
-        and not o.known.cause.innocent
-        and (o.known.names.intersection(mine) or ("*" in mine and "*" not in o.known.cause.yields_to))
-        and not one.known.names.intersection(o.known.cause.yields_to)
+        and not o.known.cause.benign
+        and (o.known.names.intersection(mine) or ("*" in mine and "*" not in o.known.cause.caused_by))
+        and not one.known.names.intersection(o.known.cause.caused_by)
     )
 
 
 def _explained(one: Support, guilty: list[Support], decided: list[Support]) -> bool:
     """Whether a cause that was found makes this starting point superfluous."""
-    mine = one.known.cause.yields_to or ("*",)
+    mine = one.known.cause.caused_by or ("*",)
     if any(o.known.names.intersection(mine) for o in decided):
         return True
-    return bool(guilty) and ("*" in mine or not one.known.cause.undecided)
+    return bool(guilty) and ("*" in mine or not one.known.cause.inconclusive)
 
 
 def _unexplained(lib: RuleSet, probes: dict[str, Matcher], show: Shower, seen: list[Support]) -> tuple[tuple[Line, ...], bool]:

@@ -25,7 +25,7 @@ class FamilyCause(CauseKnowledge):
     runbook: str = ""
     target: str = ""
     same_as: str = ""  # "runbook/slug" under which a runbook knows this cause; that text wins
-    also: tuple[str, ...] = ()  # other "runbook/slug" for which `yields_to`, `never_when` and `only_when` hold as well
+    also: tuple[str, ...] = ()  # other "runbook/slug" for which `caused_by`, `never_when` and `only_when` hold as well
     never_when: tuple[str, ...] = ()  # patterns that exclude this cause, whatever its signatures say
     only_when: tuple[str, ...] = ()  # patterns of which one must stand in the text
     replaces_signatures: bool = False  # these signatures instead of the runbook's own for the same cause
@@ -180,7 +180,7 @@ def _add_family(family: Family, causes: dict[tuple[str, str], Rule]) -> None:
             continue
         own = () if cause.replaces_signatures else known.cause.signatures
         more = [s for s in cause.signatures if s.pattern not in {k.pattern for k in own if k.pattern}]
-        words = cause if cause.undecided else known.cause  # a starting point is told as one
+        words = cause if cause.inconclusive else known.cause  # a starting point is told as one
         both = known.cause.model_copy(
             update={
                 "title": words.title,
@@ -188,12 +188,12 @@ def _add_family(family: Family, causes: dict[tuple[str, str], Rule]) -> None:
                 "remedy": words.remedy,
                 "decided_by": distinct((*words.decided_by, *known.cause.decided_by, *cause.decided_by))[:5],
                 "signatures": (*own, *more),
-                "yields_to": (*known.cause.yields_to, *cause.yields_to),
+                "caused_by": (*known.cause.caused_by, *cause.caused_by),
                 "superseded_by": (*known.cause.superseded_by, *cause.superseded_by),
                 "never_when": (*known.cause.never_when, *cause.never_when),
                 "only_when": (*known.cause.only_when, *cause.only_when),
-                "undecided": known.cause.undecided or cause.undecided,
-                "innocent": known.cause.innocent or cause.innocent,
+                "inconclusive": known.cause.inconclusive or cause.inconclusive,
+                "benign": known.cause.benign or cause.benign,
                 "must_not": prohibitions((*known.cause.must_not, *cause.must_not)),
             }
         )
@@ -214,7 +214,7 @@ def _narrow(causes: dict[tuple[str, str], Rule], name: str, cause: FamilyCause) 
     if known := causes.get((family, slug)):
         narrower = known.cause.model_copy(
             update={
-                "yields_to": (*known.cause.yields_to, *cause.yields_to),
+                "caused_by": (*known.cause.caused_by, *cause.caused_by),
                 "never_when": (*known.cause.never_when, *cause.never_when),
                 "only_when": (*known.cause.only_when, *cause.only_when),
             }

@@ -5,7 +5,7 @@ from typing import Any
 from runbooks.core.base import Frozen
 from runbooks.core.verdict import Certainty
 
-SAID = {"nothing": "nothing-known-to-me", "innocent": "nothing-known-to-me-but-what-may-be-innocent"}
+SAID = {"nothing": "nothing-known-to-me", "benign": "nothing-known-to-me-but-what-may-be-benign"}
 
 
 class Line(Frozen):
@@ -26,7 +26,7 @@ class CandidateCause(Frozen):
     runbook: str = ""  # which runbook reads the machine for it; empty: by hand only
     target: str = ""  # on what that runbook runs
     certainty: Certainty  # text alone gives at most `likely`
-    innocent: bool = False  # explains the text and must be left alone
+    benign: bool = False  # explains the text and must be left alone
     title: str
     explanation: str
     evidence: tuple[Line, ...]
@@ -64,9 +64,9 @@ class Code(Frozen):
 class TriageResult(Frozen):
     """The whole answer to one text."""
 
-    verdict: str  # "nothing" | "innocent" | "causes" | "not-enough"
+    verdict: str  # "nothing" | "benign" | "causes" | "not-enough"
     causes: tuple[CandidateCause, ...] = ()  # most credible first; the first explains the rest where `follows` says so
-    undecided: tuple[CandidateCause, ...] = ()  # starting points that the text leaves open
+    inconclusive: tuple[CandidateCause, ...] = ()  # starting points that the text leaves open
     nearest: tuple[Near, ...] = ()  # only where no cause is named: what the words come close to, best first
     unexplained: tuple[Line, ...] = ()  # lines that report a failure and fit no known cause: the first and the last of each kind
     more_unexplained: bool = False  # there may be more of them

@@ -64,7 +64,7 @@ def with_nearest(outcome: TriageResult, text: str, lib: RuleSet) -> TriageResult
     if not sure and not _may_be_trouble(text):
         return _asking(outcome, text)
     text = text or "\n".join(line.text for line in outcome.unexplained)
-    known = {(c.family, c.slug) for c in outcome.undecided}
+    known = {(c.family, c.slug) for c in outcome.inconclusive}
     found = tuple(
         _near(k) for k in nearest(text, lib, *((_SCORE, _SHARE) if sure else _CALM)) if (k.family, k.slug) not in known
     )

@@ -6,7 +6,7 @@ from runbooks.triage.show import few
 
 _HEAD = {
     "nothing": "Nothing known to me in these {lines} lines. That is no word about the machine: what is wrong may not stand in them.",
-    "innocent": "Nothing known to me in these {lines} lines but what has an innocent explanation, if its check says so.",
+    "benign": "Nothing known to me in these {lines} lines but what has a benign explanation, if its check says so.",
     "causes": "{count}, each behind its check: a text alone proves none.",
     "not-enough": "Not enough to tell.",
 }
@@ -18,16 +18,16 @@ _NEAREST = (
 
 def render(outcome: TriageResult) -> str:
     """The whole answer."""
-    real = [c for c in outcome.causes if not c.innocent]
+    real = [c for c in outcome.causes if not c.benign]
     count = f"{len(real)} candidate{'s' if len(real) != 1 else ''}"
     parts = [_HEAD[outcome.verdict].format(lines=outcome.lines_read, count=count)]
     notes = [f"Note: {n}" for n in outcome.notes]
     if not real:
         parts += notes  # what was not read may be where it stands
     parts += [_cause(n, c) for n, c in enumerate(outcome.causes, 1)]
-    if outcome.undecided:
+    if outcome.inconclusive:
         parts.append("Left open by this text:" if outcome.causes else "What it shows is a starting point, not a cause:")
-        parts += [_open(c) for c in outcome.undecided]
+        parts += [_open(c) for c in outcome.inconclusive]
     if outcome.besides:
         title = "Not explained by these: lines that report a failure as well\n"
         parts.append(title + _lines(few(outcome.besides)) + _rest(outcome.besides, outcome.more_besides))
@@ -36,7 +36,7 @@ def render(outcome: TriageResult) -> str:
         parts.append(title + _lines(few(outcome.unexplained)) + _rest(outcome.unexplained, outcome.more_unexplained))
         parts.append("What would decide: the 50 lines before the first of these, and the process's exit code or state.")
     if (
-        not (outcome.causes or outcome.undecided or outcome.unexplained or outcome.nearest)
+        not (outcome.causes or outcome.inconclusive or outcome.unexplained or outcome.nearest)
         and outcome.verdict == "not-enough"
     ):
         parts.append(_TOLD)
@@ -55,7 +55,7 @@ def _code(x: Code) -> str:
 
 
 def _cause(number: int, cause: CandidateCause) -> str:
-    kind = "innocent" if cause.innocent else cause.certainty.value
+    kind = "benign" if cause.benign else cause.certainty.value
     rows = [f"{number}. Candidate: {cause.title}  [{kind}] {cause.family}/{cause.slug}", _wrapped(cause.explanation)]
     if cause.follows:
         rows.append(f"   usually follows from: {', '.join(cause.follows)} (seen as well)")

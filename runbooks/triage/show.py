@@ -39,7 +39,7 @@ class Shower:
     ) -> CandidateCause:
         """The cause with its lines."""
         cause = known.cause
-        rooted = rooted and not cause.undecided
+        rooted = rooted and not cause.inconclusive
         remedy, held_back = mild(cause.remedy)
         evidence, confirmed_by = self.lines(by_role[Role.ROOT] or by_role[Role.FOLLOWS]), self.lines(by_role[Role.CONFIRMS])
         return CandidateCause(
@@ -48,7 +48,7 @@ class Shower:
             runbook=cause.runbook,
             target=cause.target,
             certainty=Certainty.LIKELY if rooted and not before else Certainty.POSSIBLE,
-            innocent=cause.innocent,
+            benign=cause.benign,
             title=cause.title,
             explanation=cause.explanation,
             evidence=evidence,

@@ -51,7 +51,7 @@ def _judged(whole: str, only: tuple[str, ...]) -> tuple[CandidateCause, ...]:
 def judge_text(text: Text, facts: Mapping[str, str] | None = None, only: tuple[str, ...] = ()) -> tuple[CandidateCause, ...]:
     """Causes that `text` points to, most credible first; then starting points that it leaves open (`possible`)."""
     outcome = judge_lines(text, facts, only)
-    return (*outcome.causes, *outcome.undecided)
+    return (*outcome.causes, *outcome.inconclusive)
 
 
 def first_cause(text: Text, only: tuple[str, ...] = ()) -> CandidateCause | None:
@@ -89,8 +89,8 @@ def _outcome(whole: str) -> TriageResult:
 
 
 def failing_lines(outcome: TriageResult) -> dict[int, str]:
-    """Number and text of each line that reports a failure: of a cause that is not innocent, or of none that is known."""
-    named = [line for c in (*outcome.causes, *outcome.undecided) if not c.innocent for line in c.evidence]
+    """Number and text of each line that reports a failure: of a cause that is not benign, or of none that is known."""
+    named = [line for c in (*outcome.causes, *outcome.inconclusive) if not c.benign for line in c.evidence]
     return {line.number: line.text for line in (*named, *few(outcome.unexplained))}
 
 
@@ -100,7 +100,7 @@ def failures(text: Text) -> tuple[tuple[tuple[str, str], ...], bool]:
     And whether there may be more lines of the last kind: of very many alike the first and the last are kept.
     """
     outcome = _outcome(_whole(text))
-    named = [(c.slug, c.evidence[0].text) for c in (*outcome.causes, *outcome.undecided) if c.evidence and not c.innocent]
+    named = [(c.slug, c.evidence[0].text) for c in (*outcome.causes, *outcome.inconclusive) if c.evidence and not c.benign]
     return (*named, *(("", line.text) for line in outcome.unexplained)), outcome.more_unexplained
 
 
@@ -111,7 +111,7 @@ def besides(text: Text) -> tuple[tuple[str, ...], bool]:
 
 
 def _is_cause(candidate: CandidateCause) -> bool:
-    return candidate.certainty is Certainty.LIKELY and not candidate.innocent
+    return candidate.certainty is Certainty.LIKELY and not candidate.benign
 
 
 def findings_of(text: Text, place: str, runbook: str, judged: Iterable[str] = ()) -> tuple[Finding, ...]:

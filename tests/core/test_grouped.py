@@ -105,7 +105,7 @@ def test_each_subject_says_how_sure_it_is_where_they_differ() -> None:
 
 
 def test_innocent_ones_stand_apart_and_are_no_cases() -> None:
-    page = shown(cause("pid 1"), cause("pid 2", innocent=True), cause("pid 3", innocent=True))
+    page = shown(cause("pid 1"), cause("pid 2", benign=True), cause("pid 3", benign=True))
     assert page.count(f"{STOPPED.title} (benign: leave it alone)") == 1
     assert f"{STOPPED.title} (confirmed)" in page
     assert "cases of" not in page

@@ -198,14 +198,14 @@ def headings(tokens: list[Any]) -> list[str]:
 BOOK = {"held": CauseKnowledge(title="It is held", explanation="x", decided_by=("x",), remedy="x", must_not=("x",))}
 
 
-def cause(subject: str, sure: Certainty = Certainty.CONFIRMED, innocent: bool = False, evidence: tuple[str, ...] = ()) -> Cause:
-    return Cause(slug="held", certainty=sure, subject=subject, evidence=evidence, innocent=innocent)
+def cause(subject: str, sure: Certainty = Certainty.CONFIRMED, benign: bool = False, evidence: tuple[str, ...] = ()) -> Cause:
+    return Cause(slug="held", certainty=sure, subject=subject, evidence=evidence, benign=benign)
 
 
 def test_the_judgment_decides_which_row_is_the_worst() -> None:
     made = table("T", "GPU | use", (row(f"GPU {n}", n, about=f"GPU {n}", worse=n) for n in range(12)))
     sure, maybe = cause("GPU 10"), cause("pid 7 on GPU 1", Certainty.POSSIBLE)
-    shown = arranged(made, [cause("GPU 3", innocent=True), maybe, sure, cause("GPU 4", Certainty.RULED_OUT)], BOOK)
+    shown = arranged(made, [cause("GPU 3", benign=True), maybe, sure, cause("GPU 4", Certainty.RULED_OUT)], BOOK)
     assert [line[0] for line in shown.rows][:5] == ["GPU 10", "GPU 1", "GPU 3", "GPU 11", "GPU 9"]
     assert [line[-1] for line in shown.rows][:4] == ["confirmed: It is held", "possible: It is held", "benign: It is held", ""]
 

@@ -62,7 +62,7 @@ def answers(part: str) -> list[Answer]:
 def _answer(headline: Headline, same: dict[str, frozenset[str]]) -> Answer:
     outcome = judge_lines(headline.text)
     named = tuple(c.slug for c in outcome.causes)
-    near = (*(c.slug for c in outcome.undecided), *(n.slug for n in outcome.nearest))[:3]
+    near = (*(c.slug for c in outcome.inconclusive), *(n.slug for n in outcome.nearest))[:3]
     right = {s for name in headline.right for s in same.get(name, {name})}
     return Answer(
         headline=headline,
@@ -78,7 +78,7 @@ def _result(verdict: str, named: tuple[str, ...], near: tuple[str, ...], right: 
         return "named right" if named[0] in right else "named wrong"
     if near:
         return "near" if right.intersection(near) else "near, but others"
-    return "said to be well" if verdict in ("nothing", "innocent") else "silent"
+    return "said to be well" if verdict in ("nothing", "benign") else "silent"
 
 
 def table(parts: dict[str, list[Answer]]) -> str:

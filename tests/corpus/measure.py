@@ -52,7 +52,7 @@ read as a dead daemon) is put right. A quarter of them, by the hash of the id, i
 blind_4, 17; of blind_5, 19; of blind_6, 12; of blind_7, 8; of blind_8, 9). After each its kinds were
 worked in, by what each component says and not by its texts: its open part is
 right now, of the part that nobody looked at as many are right as before. One label of each of the last
-three was put right: a container that somebody stopped is explained and left alone ("innocent"); which of four reasons
+three was put right: a container that somebody stopped is explained and left alone ("benign"); which of four reasons
 keeps a row at spawning was not in the text; that a node was lost is decided where the reason for it is not.
 
 What a person tells in a sentence is the weak side: of the last three sets a third was right at once. What was named as the
@@ -72,7 +72,7 @@ class Excerpt(Frozen):
     source: str
     first: tuple[str, ...] = ()
     second: tuple[str, ...] = ()
-    verdict: str = Field(default="causes", pattern="^(causes|not-enough|innocent|nothing|any)$")
+    verdict: str = Field(default="causes", pattern="^(causes|not-enough|benign|nothing|any)$")
     harm: tuple[str, ...] = ()
     facts: dict[str, str] = {}
     text: str = ""
@@ -138,7 +138,7 @@ def score(excerpt: Excerpt, same: dict[str, frozenset[str]]) -> Score:
 
 
 def _shown(outcome: TriageResult) -> list[CandidateCause]:
-    return [*outcome.causes, *outcome.undecided]
+    return [*outcome.causes, *outcome.inconclusive]
 
 
 def summary(scores: list[Score]) -> dict[str, float]:
@@ -211,7 +211,7 @@ def _column(s: Score, expected: str, families: dict[str, str]) -> str:
         return "right"
     if s.shown:
         return "same family" if families.get(s.shown[0]) == expected else "another family"
-    return "nothing" if s.verdict in ("nothing", "innocent") else "not enough"
+    return "nothing" if s.verdict in ("nothing", "benign") else "not enough"
 
 
 def all_scores() -> list[Score]:

@@ -37,7 +37,7 @@ def test_twelve_faults_in_one_log() -> None:
     lost: list[str] = []
     lent: list[str] = []
     for text, places in logs(alone, chance):
-        causes = [c for c in judge_lines(text).causes if not c.innocent]
+        causes = [c for c in judge_lines(text).causes if not c.benign]
         for score, lines in places:
             here = {c.slug for c in causes if any(line.number in lines for line in c.evidence)}
             if not here & {x for n in score.excerpt.first for x in same.get(n, {n})}:

@@ -26,7 +26,7 @@ def at_work(chance: random.Random) -> str:
 
 def first_right(score: Score, before: str, after: str, same: dict[str, frozenset[str]]) -> bool:
     outcome = judge_lines(f"{before}\n{score.excerpt.text}\n{after}", score.excerpt.facts)
-    guilty = [c.slug for c in outcome.causes if not c.innocent]
+    guilty = [c.slug for c in outcome.causes if not c.benign]
     return guilty[:1] != [] and guilty[0] in {s for n in score.excerpt.first for s in same.get(n, {n})}
 
 

@@ -170,8 +170,8 @@ def told_unseen(lines: list[Line]) -> str:
         "TB22, TB33 and TB40 are nearest to what stood there. "
         "One author of the ninth round had opened parsers of memory, kernel logs and Ray, so VA03 and VA19 to VA24 are not blind. "
         "One of the tenth had seen patterns of log lines of checkpoints, so WA18 and WA19 are not. "
-        "In the eleventh, one had opened types of the pod and sshd parsers (XB10 to XB15, XB18, XB21). Another had opened the look at a Ray "
-        "head, and had seen expectations near XC03, XC04, XC06 to XC08 and XC21. "
+        "In the eleventh, one had opened types of the pod and sshd parsers (XB10 to XB15, XB18, XB21). Another had opened the look at a "
+        "Ray head, and had seen expectations near XC03, XC04, XC06 to XC08 and XC21. "
         "Where a thread names no cause, its tool's own words decide, as the file says.",
         "After the first sight of the first round one rule was made stricter. Where no cause can be shown, an untrue one is wrong even if "
         "it is only likely. PU84 counts as wrong and PU66 as open by it. Two pieces of evidence had a mistake of their "

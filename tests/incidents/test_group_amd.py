@@ -89,7 +89,7 @@ def test_the_child_of_a_parent_that_lives(tmp_path: Path) -> None:
     assert verdicts(d, [pid]) == {pid: ("waiting-for-work", Certainty.LIKELY)}
     assert d.plans == ()
     assert f"Pid {pid}" in d.symptom
-    assert "106.3 GiB of the 192.0 GiB of GPU 1" in d.symptom, "a large idle share is said, innocent or not"
+    assert "106.3 GiB of the 192.0 GiB of GPU 1" in d.symptom, "a large idle share is said, benign or not"
 
 
 @pytest.mark.incident("T2-01", came="right", fed="readers", known=True, twin="the orphan still works")

@@ -221,7 +221,7 @@ def test_unified_memory_that_is_really_full(tmp_path: Path) -> None:
 def test_page_cache_alone_is_no_fault(tmp_path: Path) -> None:
     found = machine(tmp_path, "epoch 3\n", gpu=SPARK_GPU, memory=meminfo(121.6, 3.1, 115.7, 110))
     assert found.state in (State.HEALTHY, State.CANNOT_TELL)
-    assert [c.innocent for c in found.causes] == [True]
+    assert [c.benign for c in found.causes] == [True]
     assert "3.1 GiB are free" in found.headline
 
 

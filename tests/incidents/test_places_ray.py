@@ -123,7 +123,7 @@ def head(tmp_path: Path) -> Iterator[Head]:
 
 
 def slugs(found: Diagnosis) -> list[tuple[str, Certainty]]:
-    return [(c.slug, c.certainty) for c in found.causes if not c.innocent]
+    return [(c.slug, c.certainty) for c in found.causes if not c.benign]
 
 
 @pytest.mark.incident("RY02", came="right", fed="readers", known=True)

@@ -101,7 +101,7 @@ def only_this_test(seen: Any, hosts: list[NamespaceHost]) -> Any:
 
 
 def slugs(d: Diagnosis) -> list[tuple[str, Certainty]]:
-    return [(c.slug, c.certainty) for c in d.causes if not c.innocent]
+    return [(c.slug, c.certainty) for c in d.causes if not c.benign]
 
 
 @pytest.mark.incident("RZ06", came="right", fed="readers", known=True)

@@ -79,7 +79,7 @@ def outside(case: Given, found: Diagnosis) -> str:
     """Of one that came open: how sure it is of a cause that is none of the answer's, even of one that is true in part."""
     if came(case, found) != "open":
         return ""
-    sure = {c.certainty for c in found.causes if not c.innocent and c.slug not in case["answer"]}
+    sure = {c.certainty for c in found.causes if not c.benign and c.slug not in case["answer"]}
     return next((str(x) for x in (Certainty.CONFIRMED, Certainty.LIKELY) if x in sure), "")
 
 

@@ -35,26 +35,26 @@ def _of_state(found: Diagnosis) -> Iterator[str]:
 
 
 def _of_plan(book: Runbook, found: Diagnosis, plan: Plan) -> Iterator[str]:
-    """It is forbidden, withheld as well, for nothing that stands, or done to what is innocent."""
+    """It is forbidden, withheld as well, for nothing that stands, or done to what is benign."""
     standing = {c.slug: c.certainty for c in sorted(found.causes, key=lambda c: -list(Certainty).index(c.certainty))}
     if words := objection(book, found, plan):
         yield f"“{plan.name}” is offered: {words}"
     if any(f"“{plan.name}” is not offered" in line for line in found.do_now):
         yield f"“{plan.name}” is offered, and is not"
     yield from (f"“{plan.name}” is for {s}: {standing.get(s, 'not in the report')}" for s in plan.for_causes if standing.get(s) not in TOLD)
-    for cause in (c for c in found.causes if c.innocent and c.certainty in TOLD):
-        yield from (f"“{plan.name}” is about {cause.subject}, which is innocent" for s in plan.steps if is_about(cause, s))
+    for cause in (c for c in found.causes if c.benign and c.certainty in TOLD):
+        yield from (f"“{plan.name}” is about {cause.subject}, which is benign" for s in plan.steps if is_about(cause, s))
 
 
 def _of_causes(book: Runbook, found: Diagnosis) -> Iterator[str]:
-    """Two verdicts about one thing of which one excludes the other, one at least confirmed; guilty and innocent at once."""
+    """Two verdicts about one thing of which one excludes the other, one at least confirmed; guilty and benign at once."""
     for cause in (c for c in found.causes if c.certainty is Certainty.CONFIRMED):
         for other in rivals(book, book.causes[cause.slug], cause, found.causes):
             yield f"{cause.slug} is confirmed, and {other.slug} is {other.certainty}"
-    for one in (c for c in found.causes if c.innocent and c.certainty in TOLD):
+    for one in (c for c in found.causes if c.benign and c.certainty in TOLD):
         for other in found.wrong:
             if other.certainty in TOLD and other.subject == one.subject:
-                yield f"{one.subject} is innocent ({one.slug}) and not ({other.slug})"
+                yield f"{one.subject} is benign ({one.slug}) and not ({other.slug})"
 
 
 def _of_words(found: Diagnosis) -> Iterator[str]:
@@ -85,8 +85,8 @@ def test_enough_is_looked_at() -> None:
     assert sum(len(d.causes) > 1 for d in judged) >= LEAST_PAIRS
 
 
-def _cause(slug: str, certainty: Certainty = Certainty.LIKELY, subject: str = "pid 7 on GPU 0", innocent: bool = False) -> Cause:
-    return Cause(slug=slug, certainty=certainty, subject=subject, evidence=("as read",), innocent=innocent)
+def _cause(slug: str, certainty: Certainty = Certainty.LIKELY, subject: str = "pid 7 on GPU 0", benign: bool = False) -> Cause:
+    return Cause(slug=slug, certainty=certainty, subject=subject, evidence=("as read",), benign=benign)
 
 
 END = Plan(
@@ -106,8 +106,8 @@ BASE = Diagnosis(state=State.UNHEALTHY, headline="h", causes=(_cause("stopped"),
         ({"causes": (_cause("stopped", Certainty.RULED_OUT),)}, "is for stopped: ruled-out"),
         ({"causes": ()}, "not in the report"),
         ({"do_now": ("“end it” is not offered: not read: facts",)}, "and is not"),
-        ({"causes": (_cause("stopped"), _cause("debugged", innocent=True))}, "is innocent"),
-        ({"causes": (_cause("stopped"), _cause("transferring", innocent=True))}, "forbids terminate-processes"),
+        ({"causes": (_cause("stopped"), _cause("debugged", benign=True))}, "is benign"),
+        ({"causes": (_cause("stopped"), _cause("transferring", benign=True))}, "forbids terminate-processes"),
         ({"causes": (_cause("stopped", Certainty.CONFIRMED), _cause("debugged", Certainty.POSSIBLE))}, "stopped is confirmed"),
         ({"do_now": ("Reset the GPU; then look.",), "must_not": ("reset the GPU: others use it",)}, "do not"),
         ({"findings": (DRAIN,), "must_not": ("drain it",)}, "do not"),

@@ -67,7 +67,7 @@ def test_a_prohibition_of_one_thing_leaves_the_others() -> None:
     found = next(d for d in mine if any(s.kind == "terminate-processes" for p in d.plans for s in p.steps))
     pid = next(p["pid"] for plan in found.plans for s in plan.steps for p in s.args.get("processes", ()))
     for subject, stays in ((f"pid {pid} on GPU 0", False), ("pid 99999 on GPU 0", True)):
-        told = Cause(slug="writing-checkpoint", certainty=Certainty.CONFIRMED, subject=subject, evidence=("it writes",), innocent=True)
+        told = Cause(slug="writing-checkpoint", certainty=Certainty.CONFIRMED, subject=subject, evidence=("it writes",), benign=True)
         kept = allowed(book, found.model_copy(update={"causes": (told,)})).plans
         assert any(s.kind == "terminate-processes" for p in kept for s in p.steps) is stays
 

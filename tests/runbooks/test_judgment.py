@@ -54,7 +54,7 @@ def _cause(slug: str, certainty: Certainty = Certainty.CONFIRMED, subject: str =
 
 def test_credible_faults_come_first_and_keep_the_order_of_the_file() -> None:
     causes = [
-        _cause("stopped", Certainty.RULED_OUT), _cause("shared-gpu", innocent=True), _cause("gpu-off-the-bus", Certainty.POSSIBLE),
+        _cause("stopped", Certainty.RULED_OUT), _cause("shared-gpu", benign=True), _cause("gpu-off-the-bus", Certainty.POSSIBLE),
         _cause("idle-process"), _cause("stopped", Certainty.LIKELY),
     ]  # fmt: skip
     assert [c.slug for c in ordered("zombie-gpu", causes)] == ["stopped", "idle-process", "gpu-off-the-bus", "shared-gpu", "stopped"]
@@ -83,7 +83,7 @@ def test_states() -> None:
     assert state_of([]) is State.HEALTHY
     assert state_of([], blind="a log") is State.CANNOT_TELL
     assert state_of([_cause("stopped", Certainty.POSSIBLE)]) is State.CANNOT_TELL
-    assert state_of([_cause("shared-gpu", innocent=True), _cause("stopped", Certainty.RULED_OUT)]) is State.HEALTHY
+    assert state_of([_cause("shared-gpu", benign=True), _cause("stopped", Certainty.RULED_OUT)]) is State.HEALTHY
     assert state_of([_cause("stopped", Certainty.LIKELY)], blind=True) is State.UNHEALTHY
 
 

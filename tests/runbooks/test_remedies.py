@@ -38,7 +38,7 @@ def against(book: Runbook, found: Diagnosis, cause: Cause) -> set[str]:
         known = book.causes[other.slug]
         if other.certainty is Certainty.RULED_OUT or other.slug == cause.slug:
             continue
-        first = "*" in known.yields_to or cause.slug in known.yields_to
+        first = "*" in known.caused_by or cause.slug in known.caused_by
         kinds |= set(known.forbids)
         kinds |= set() if first or not ids_of(other.subject) & ids_of(cause.subject) else set(known.forbids_on_it)
     return kinds
@@ -113,7 +113,7 @@ def test_a_note_takes_its_order_out_of_the_remedy(note: str, stays: bool) -> Non
 
 
 def test_another_cause_and_a_finding_take_it_out_as_well() -> None:
-    other = Cause(slug="debugged", certainty=Certainty.CONFIRMED, subject="pid 460 on GPU 0", evidence=("gdb",), innocent=True)
+    other = Cause(slug="debugged", certainty=Certainty.CONFIRMED, subject="pid 460 on GPU 0", evidence=("gdb",), benign=True)
     assert LETS_GO_ON not in asked_for(told(causes=(other,)))
     elsewhere = other.model_copy(update={"subject": "pid 9 on GPU 0"})
     assert LETS_GO_ON in asked_for(told(causes=(elsewhere,)))

@@ -90,7 +90,7 @@ SAME_KEY = (r"overwrite|convert", "the key stays the same, and its text as it wa
 PRUNED = r"\bolder\b|to make room|disk checkpoints|the local copy|the copy on|as corrupt|rejected"
 KEEPS: dict[str, tuple[tuple[str, str], ...]] = {  # kind -> (what is forbidden, why a plan of that kind does not do it)
     "abort-upload": ((r"still gets parts", "only one whose newest part is older than the limit is ended"),),
-    "continue-processes": ((r"a job that a scheduler suspended", "what a scheduler holds is innocent, and that cause forbids it"),),
+    "continue-processes": ((r"a job that a scheduler suspended", "what a scheduler holds is benign, and that cause forbids it"),),
     "copy-checkpoint": (
         (r"^overwrite", "a copy replaces nothing"),
         (r"^save a checkpoint there", "a copy takes it away from there, and goes only where a write is not refused"),
@@ -149,7 +149,7 @@ KEEPS: dict[str, tuple[tuple[str, str], ...]] = {  # kind -> (what is forbidden,
     ),
     "terminate-processes": (
         (r"\bdefunct\b", "one that is dead already is never in what is ended"),
-        (r"what a debugger or a scheduler holds", "what they hold is innocent, and that cause forbids it"),
+        (r"what a debugger or a scheduler holds", "what they hold is benign, and that cause forbids it"),
         (r"what (?:listens|uses)|whatever|what is visible|the dashboard's|the first runner|because it holds", PROVEN_OVER_TIME),
         (r"\bon one\b|as hung|for (?:it|this number|this)$", PROVEN_OVER_TIME),
         (r"\balone$", "what belongs together is ended together or not at all (test_together.py)"),

@@ -1,4 +1,4 @@
-"""What must hold for every node that can be thought of: no plan on a guess, no innocent process in a kill set."""
+"""What must hold for every node that can be thought of: no plan on a guess, no benign process in a kill set."""
 
 from datetime import timedelta
 from typing import Any
@@ -148,13 +148,13 @@ def test_unknown_never_yields_a_plan(e: Evidence, name: str, why: UnknownReason)
 @MANY
 @given(NODES)
 def test_kill_sets_are_innocent_of_innocents(e: Evidence) -> None:
-    """No innocent, traced, dead, stuck, foreign or working process, and no ancestor of an innocent one, is ended."""
+    """No benign, traced, dead, stuck, foreign or working process, and no ancestor of a benign one, is ended."""
     d = judge(e)
     ended = acted_on(d)
-    innocent = {p for c in d.causes if c.innocent for p in pids_in(c.subject)}
-    assert not ended & innocent
+    benign = {p for c in d.causes if c.benign for p in pids_in(c.subject)}
+    assert not ended & benign
     known = {p.pid: p for p in e.processes.value} if e.processes.kind == "known" else {}
-    for pid in innocent:
+    for pid in benign:
         above, at = set(), known[pid]
         while at.ppid in known and at.ppid not in above:
             above.add(at.ppid)
@@ -174,7 +174,7 @@ def test_plans_stand_on_confirmed_causes_only(e: Evidence) -> None:
     """Every cause that a plan names is confirmed; a node that is hands_off gets none; identities are complete."""
     d = judge(e)
     assert not (e.hands_off and d.plans)
-    sure = {c.slug for c in d.causes if c.certainty is Certainty.CONFIRMED and not c.innocent}
+    sure = {c.slug for c in d.causes if c.certainty is Certainty.CONFIRMED and not c.benign}
     for plan in d.plans:
         assert plan.for_causes
         assert set(plan.for_causes) <= sure

@@ -75,7 +75,7 @@ def test_causes_that_are_judged_are_explained() -> None:
     known = load_runbook("zombie-gpu").causes
     for p in situations():
         for c in judge(evidence(p.values[0]["evidence"])).causes:
-            assert known[c.slug].innocent == c.innocent, c.slug
+            assert known[c.slug].benign == c.benign, c.slug
 
 
 def test_what_is_only_possible_is_to_be_asked_not_ended() -> None:

@@ -41,7 +41,7 @@ def test_situation(doc: dict[str, Any]) -> None:
         assert (cause.slug, cause.certainty) == (slug, certainty), shown
         assert not words or words[0] in " | ".join(cause.evidence), shown
     assert bool(d.wrong) == bool(want.get("causes")), shown
-    assert [c.slug for c in d.causes if c.innocent][:1] == want.get("innocent", [])[:1] or "causes" in want, shown
+    assert [c.slug for c in d.causes if c.benign][:1] == want.get("benign", [])[:1] or "causes" in want, shown
     assert [p.name for p in d.plans] == want.get("plans", []), shown
     assert deleted(d) == want.get("deletes", 0), shown
     for words in want.get("decides", []):
@@ -52,13 +52,13 @@ def test_situation(doc: dict[str, Any]) -> None:
     assert not {c.slug for c in d.causes} & set(want.get("not_causes", [])), shown
     assert d.must_not or d.state == "not-applicable"
     known = load_runbook("stale-rendezvous").causes
-    assert all(c.slug in known and c.innocent == known[c.slug].innocent for c in d.causes)
+    assert all(c.slug in known and c.benign == known[c.slug].benign for c in d.causes)
 
 
 def test_every_cause_has_a_situation() -> None:
     """Each cause of runbook.yaml is expected at least once."""
     lines = [p.values[0]["expect"] for p in situations()]
-    seen = {c.split(" ")[0] for e in lines for c in [*e.get("causes", []), *e.get("innocent", [])]}
+    seen = {c.split(" ")[0] for e in lines for c in [*e.get("causes", []), *e.get("benign", [])]}
     assert set(load_runbook("stale-rendezvous").causes) - seen == set()
 
 

@@ -25,7 +25,7 @@ def test_situation(doc: dict[str, Any]) -> None:
     assert doc.get("do_now", "") in " | ".join(d.do_now), shown
     assert d.must_not
     known = load_runbook("stuck-spawning").causes
-    assert all(c.slug in known and c.evidence and known[c.slug].innocent == c.innocent for c in d.causes)
+    assert all(c.slug in known and c.evidence and known[c.slug].benign == c.benign for c in d.causes)
 
 
 def test_every_cause_has_a_situation() -> None:

@@ -80,8 +80,8 @@ DENIALS = (
 @pytest.mark.parametrize("text", DENIALS)
 def test_what_is_denied_is_no_cause(text: str) -> None:
     outcome = judge_lines(text)
-    assert [(c.slug, c.evidence) for c in outcome.causes if not c.innocent] == []
-    assert outcome.undecided == ()
+    assert [(c.slug, c.evidence) for c in outcome.causes if not c.benign] == []
+    assert outcome.inconclusive == ()
 
 
 def test_a_socket_is_no_mount() -> None:

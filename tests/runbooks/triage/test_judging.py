@@ -24,8 +24,8 @@ def test_a_list_of_guesses_is_no_evidence() -> None:
         "(1) The process is killed by SIGKILL by OOM killer due to high memory usage."
     )
     assert out.verdict == "not-enough"
-    assert len(out.undecided) == 1
-    assert any("kernel log" in reading for reading in out.undecided[0].decided_by)
+    assert len(out.inconclusive) == 1
+    assert any("kernel log" in reading for reading in out.inconclusive[0].decided_by)
 
 
 def test_the_real_line_above_the_guesses_wins() -> None:
@@ -33,7 +33,7 @@ def test_the_real_line_above_the_guesses_wins() -> None:
         "RuntimeError: can't start new thread\nWorker unexpectedly exits with a connection error code 2. End of file."
     )
     assert [c.slug for c in out.causes] == ["thread-limit"]
-    assert not out.undecided
+    assert not out.inconclusive
 
 
 def test_a_whole_traceback_in_one_line_is_read_to_its_end() -> None:
@@ -101,7 +101,7 @@ def test_conditions() -> None:
 
 def test_a_slow_loader_is_innocent_only_while_steps_advance() -> None:
     slow = "The dataloader, train_dataloader, does not have many workers which may be a bottleneck.\nGPU util 0%, memory full"
-    assert judge_lines(slow).verdict == "innocent"
+    assert judge_lines(slow).verdict == "benign"
     for still in ("step still at 183 for 40 min", "steps stand still", "no new step for 30 min", "step 183 since 2 h"):
         assert judge_lines(f"{slow}\n{still}").verdict == "not-enough", still
 
@@ -109,7 +109,7 @@ def test_a_slow_loader_is_innocent_only_while_steps_advance() -> None:
 def test_oom_killed_false_is_no_memory_advice() -> None:
     out = judge_lines("State:{ ExitCode:137, OOMKilled:false, Status:exited }")
     assert out.verdict == "not-enough"
-    assert [c.slug for c in out.undecided] == ["killed-by-signal-9"]
+    assert [c.slug for c in out.inconclusive] == ["killed-by-signal-9"]
 
 
 def test_a_try_that_worked_the_second_time_is_no_cause() -> None:

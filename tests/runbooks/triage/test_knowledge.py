@@ -152,5 +152,5 @@ def test_references_to_other_causes_exist() -> None:
     names = {n for k in LIBRARY.causes for n in k.names}
     planned = {"gpu-held-by-others"}
     for known in LIBRARY.causes:
-        for other in known.cause.yields_to:
+        for other in known.cause.caused_by:
             assert other == "*" or other in names | planned, f"{known.slug} yields to {other}, which is nowhere"

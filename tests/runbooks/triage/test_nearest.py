@@ -33,7 +33,7 @@ TOLD = [
 @pytest.mark.parametrize(("text", "slug"), TOLD)
 def test_told_trouble_is_answered_with_places_to_look(text: str, slug: str) -> None:
     outcome = judge_lines(text)
-    named = [c.slug for c in (*outcome.causes, *outcome.undecided)]
+    named = [c.slug for c in (*outcome.causes, *outcome.inconclusive)]
     assert outcome.verdict != "nothing"
     assert slug in (*named, *(n.slug for n in outcome.nearest))
 

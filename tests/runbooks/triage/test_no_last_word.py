@@ -40,11 +40,11 @@ def test_what_programs_read_says_no_more_than_the_words(text: str, tmp_path: Pat
 
 
 def test_of_every_answer_the_head_and_the_verdict_for_programs_say_the_same() -> None:
-    for verdict in ("nothing", "innocent", "causes", "not-enough"):
+    for verdict in ("nothing", "benign", "causes", "not-enough"):
         outcome = TriageResult(verdict=verdict, lines_read=7)
         known_nothing = render(outcome).startswith("Nothing known to me")
         assert str(outcome.data()["verdict"]).startswith("nothing-known-to-me") == known_nothing
-    assert len({TriageResult(verdict=v).data()["verdict"] for v in ("nothing", "innocent", "causes", "not-enough")}) == 4
+    assert len({TriageResult(verdict=v).data()["verdict"] for v in ("nothing", "benign", "causes", "not-enough")}) == 4
 
 
 @pytest.mark.parametrize(("every", "least"), [(5, 60), pytest.param(1, 300, marks=pytest.mark.soak)])

@@ -52,7 +52,7 @@ FAULT = "NCCL WARN Bootstrap : no socket interface found"
 @pytest.mark.parametrize("form", QUOTES)
 def test_a_quoted_fault_is_none(form: str) -> None:
     found = judge_lines(form.format(FAULT))
-    assert (found.causes, found.undecided) == ((), ())
+    assert (found.causes, found.inconclusive) == ((), ())
 
 
 @pytest.mark.parametrize("form", SAID)

@@ -94,7 +94,7 @@ def settle(ctx: Context) -> list[str]:
     _, got = look(ctx)
     assert got.headline.startswith("Resume from step 300 on nvme")
     steps = [s for p in got.plans for s in p.steps if s.kind in ("put-back-checkpoint", "finish-deletion")]
-    assert [c.slug for c in got.causes if not c.innocent] == ["deletion-unfinished"] * len(steps)
+    assert [c.slug for c in got.causes if not c.benign] == ["deletion-unfinished"] * len(steps)
     for step in steps:
         do(step, ctx)
     return [s.kind for s in steps]

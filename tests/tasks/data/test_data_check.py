@@ -288,11 +288,11 @@ def test_one_value_in_a_file_named_json_is_well(tmp_path: Path) -> None:
     path.write_bytes(json.dumps([{"text": "a"}] * 9, indent=1).encode())
     got = judge(path)
     assert got.state is State.HEALTHY
-    assert [(c.slug, c.innocent) for c in got.causes] == [("json-array", True)]
+    assert [(c.slug, c.benign) for c in got.causes] == [("json-array", True)]
     whole = path.read_bytes()
     path.write_bytes(b"\xef\xbb\xbf" + whole)
     marked = judge(path)
-    assert [(c.slug, c.innocent) for c in marked.causes] == [("encoding", False), ("json-array", True)]
+    assert [(c.slug, c.benign) for c in marked.causes] == [("encoding", False), ("json-array", True)]
     assert marked.state is State.CANNOT_TELL, "many readers take the mark"
     path.write_bytes(whole)
     path.write_bytes(path.read_bytes()[:-30])

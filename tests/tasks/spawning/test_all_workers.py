@@ -35,7 +35,7 @@ def unserved(w: World) -> None:
 
 def told(d: Diagnosis) -> set[tuple[str, str, str]]:
     """What is said of the surroundings, not of one worker."""
-    return {(c.slug, c.certainty, c.subject) for c in d.causes if not c.innocent and not c.subject.startswith("worker ")}
+    return {(c.slug, c.certainty, c.subject) for c in d.causes if not c.benign and not c.subject.startswith("worker ")}
 
 
 def look(world: World, target: str) -> Diagnosis:
