@@ -160,3 +160,10 @@ def test_partly_fixed_shows_what_is_left_of_the_plan_and_closes_nothing() -> Non
     assert steps_left(plan, ()) == ((1, plan.steps[0], "not begun"), (2, plan.steps[1], "not begun"))
     assert not Outcome.PARTLY_FIXED.row.closing
     assert Outcome.PARTLY_FIXED.row.severity is Outcome.NOT_FIXED.row.severity
+
+
+def test_a_report_of_an_earlier_release_is_read() -> None:
+    """It called a benign cause innocent, and history and comparisons read it."""
+    cause = {"slug": "writing-checkpoint", "certainty": "confirmed", "subject": "pid 1", "evidence": ["it writes"]}
+    assert Cause.model_validate(cause | {"innocent": True}).benign
+    assert not Cause.model_validate(cause).benign

@@ -9,6 +9,7 @@ from tasks.transport.base import TransportError
 from tasks.transport.local import LocalHost
 from tasks.transport.open import HostPool, open_host, parse_target
 from tests.support.sshd import Sshd
+from tests.support.waiting import until
 
 
 def test_pool_gives_one_host_per_node_and_closes_all(shared_sshd: Sshd) -> None:
@@ -89,3 +90,10 @@ def test_nothing_is_connected_before_the_first_command(shared_sshd: Sshd) -> Non
     before = shared_sshd.read_log()
     open_host(shared_sshd.node()).close()
     assert shared_sshd.read_log() == before
+
+
+def test_an_early_connection_is_there_before_the_first_command(own_sshd: Sshd) -> None:
+    with HostPool() as pool:
+        pool.connect_early(Node(name="here", local=True))
+        pool.connect_early(own_sshd.node())
+        until(lambda: "Accepted publickey" in own_sshd.read_log(), 20, "its log-in")

@@ -112,9 +112,12 @@ def test_user_keys_of_every_kind(tmp_path: Path, kind: str, bits: int) -> None:
         assert works(sshd, key=KeySource(file=str(key)))
 
 
-def test_a_wrong_key_is_tried_once_in_a_run(own_sshd: Sshd, tmp_path: Path) -> None:
+@pytest.mark.parametrize("early", [False, True])
+def test_a_wrong_key_is_tried_once_in_a_run(own_sshd: Sshd, tmp_path: Path, early: bool) -> None:
     wrong = KeySource(file=str(make_key(tmp_path / "wrong")))
     pool = HostPool()
+    if early:
+        pool.connect_early(own_sshd.node(name="a", key=wrong))
     for name in ("a", "a", "same-machine"):
         host = pool(own_sshd.node(name=name, key=wrong))
         for _ in range(3):
@@ -127,8 +130,11 @@ def test_a_wrong_key_is_tried_once_in_a_run(own_sshd: Sshd, tmp_path: Path) -> N
     assert log.count("Connection from") == 2  # the fixture's own check that it listens, and ours
 
 
-def test_a_good_key_authenticates_once(own_sshd: Sshd) -> None:
+@pytest.mark.parametrize("early", [False, True])
+def test_a_good_key_authenticates_once(own_sshd: Sshd, early: bool) -> None:
     pool = HostPool()
+    if early:
+        pool.connect_early(own_sshd.node())
     for _ in range(5):
         pool(own_sshd.node()).run(["true"])
     pool.close_all()
