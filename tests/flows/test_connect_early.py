@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
 from flows.engine import entry
@@ -15,7 +16,7 @@ def test_only_a_run_that_does_not_try_the_log_in_connects_early(monkeypatch: pyt
     fleet = tmp_path / "fleet.yaml"
     fleet.write_text("nodes: [{name: far, host: 192.0.2.1}, {name: other, host: 192.0.2.2}]\n", encoding="utf-8")
     early: list[tuple[str, str]] = []
-    ended = Completed()
+    ended: State[None] = Completed()
     for slug in ("zombie-gpu", "ssh-auth-failure"):
 
         def note(_: HostPool, node: Node, slug: str = slug) -> None:
