@@ -3,20 +3,20 @@
 import json
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
 from prefect._flow_run_suspension import mark_flow_run_suspension_requested
 from prefect._internal.pydantic.v2_schema import create_v2_schema
 from prefect.client.schemas.objects import State
 from prefect.exceptions import Pause
-from prefect.input import RunInput
 from prefect.input.run_input import keyset_from_paused_state
 from prefect.states import Suspended
-from pydantic import Field, ValidationError, create_model
+from pydantic import ValidationError
 
 from flows import store
 from flows.clock import server_now
+from flows.engine.answer_form import answer_form
 from flows.engine.answers import MOST_WRONG, check_answer, codes_wanted
 from flows.engine.gate import Gate
 from flows.engine.guards import FREEZE
@@ -35,32 +35,19 @@ IN_ADVANCE = "approval.in-advance"  # label: digest of one plan, and who typed t
 CODES = "approval.codes"
 DIGITS = 40  # of the plans' digest in a key
 CARRY_ON = timedelta(seconds=120)  # from the decision to the process that acts on it
-WHY = "what the next person should know; required for a plan that is withheld"
-CODE = "six digits from your authenticator, if approver codes are set up; destructive plans need a new code each time"
 
 
 @dataclass(frozen=True)
 class ApprovalLookup:
-    """The decision, if one counts; else the key under which to ask next, and why earlier answers did not count."""
+    """The decision, if one counts; else the key under which to ask next, and why earlier answers did not count.
+
+    `changed`: who approved what is not there any more.
+    """
 
     permission: Permission | None
     key: str = ""
     not_taken: tuple[str, ...] = ()
-
-
-def approval_model(choices: tuple[str, ...]) -> type[RunInput]:
-    """The form: starts at reject, offers the plans by name."""
-    fields: dict[str, Any] = {
-        "decision": (
-            Literal["reject", "approve"],
-            Field(default="reject", description="approve runs exactly the chosen plan"),
-        ),
-        "choice": (Literal[choices], Field(default=choices[0], description="which of the plans above")),
-        "code": (str, Field(default="", max_length=200, description=CODE)),
-        "who": (str, Field(default="", max_length=80, description="your name, as the report will show it")),
-        "why": (str, Field(default="", max_length=500, description=WHY)),
-    }
-    return create_model("Approval", __base__=RunInput, **fields)
+    changed: str = ""
 
 
 def approval_key(digest: str, attempt: int) -> str:
@@ -97,7 +84,19 @@ def look_up_approval(run_id: str, gate: Gate, approvers: tuple[str, ...] = ()) -
         attempt += 1
     if len(not_taken) - held >= MOST_WRONG:
         return ApprovalLookup(_no_more(digest, not_taken), "", tuple(not_taken))
-    return ApprovalLookup(None, approval_key(digest, attempt), tuple(not_taken))
+    return ApprovalLookup(None, approval_key(digest, attempt), tuple(not_taken), "" if attempt else _approved_before(run_id))
+
+
+def _approved_before(run_id: str) -> str:
+    """Who approved a plan of the run's last question and why that does not count for others. "" if nobody did, or it was carried out."""
+    last = next((k for s in reversed(store.states_of(run_id)) if s.is_paused() and (k := s.state_details.pause_key)), "")
+    answer = (_stored_answer(run_id, last) if last else None) or {}
+    plans = asked_plans(run_id, last) if answer.get("decision") == "approve" else ()
+    plan = named(plans, str(answer.get("choice", ""))) if plans else None
+    if plan is None or used_by(run_id, plan.digest):
+        return ""
+    who = str(answer.get("who", "")).strip() or NO_NAME
+    return f"{who} approved “{plan.name}”, but what is there now is not what was there when that was asked"
 
 
 def _no_more(digest: str, not_taken: list[str]) -> Permission:
@@ -125,7 +124,7 @@ def ask(
     run_id: str, gate: Gate, form: Markdown, key: str, approvers: tuple[str, ...] = (), question: Markdown | None = None
 ) -> None:
     """Suspends until a person decides. Never returns: raises Prefect's Pause, and the run waits without a process."""
-    model = approval_model(choices(gate.plans))
+    model = answer_form(choices(gate.plans))
     expires = server_now() + timedelta(seconds=gate.approval_ttl_s)
     store.label(run_id, {EXPIRES: expires.isoformat(), CODES: codes_wanted(gate.plans, approvers)})
     store.store_input_once(run_id, plans_key(key), json.dumps([p.model_dump(mode="json") for p in gate.plans]))

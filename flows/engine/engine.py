@@ -170,6 +170,8 @@ def _permit(run: Run, gate: Gate, diagnosis: Diagnosis) -> tuple[Permission, Pla
 def _ask(run: Run, gate: Gate, diagnosis: Diagnosis, common_cause: str) -> tuple[Permission, Plan | None]:
     answer = answered(lambda: look_up_approval(run.run_id, gate, run.policy.approvers))
     permission = answer.permission
+    if answer.changed:
+        run.record.refused(Refusal(code=RefusalCode.TARGET_CHANGED, why=answer.changed))
     run.record.guards.extend(f"an answer was not accepted: {why}" for why in answer.not_taken)
     if permission is None:
         _ask_now(run, gate, diagnosis, common_cause, answer)
@@ -187,7 +189,7 @@ def _ask_now(run: Run, gate: Gate, diagnosis: Diagnosis, common_cause: str, answ
     """Writes the waiting report, then suspends: the report is there before anybody is asked."""
     go_on(run.run_id)
     refused = tuple(f"the last answer was not accepted: {why}" for why in answer.not_taken[-1:])
-    notes = tuple(w for w in (*map(str, gate.why), common_cause, *refused) if w)
+    notes = tuple(w for w in (*map(str, gate.why), common_cause, answer.changed, *refused) if w)
     worst = {kind: risk.value for kind, risk in risks().items()}
     book = load_runbook(run.spec.slug)
     titles = {slug: cause.title for slug, cause in book.causes.items()}

@@ -1,5 +1,6 @@
 """The engine on a real Prefect server and a toy world: every outcome, every guard."""
 
+import re
 import socket
 from typing import Any
 from uuid import uuid4
@@ -12,6 +13,7 @@ from deployments.cli.main import main
 from flows import records, store
 from flows.engine.approval import answer_run
 from flows.engine.guards import breaker_name, reset_breaker
+from flows.engine.open_question import open_question
 from flows.reaper import sweep
 from tests.faults.real import outcome
 from tests.support.engine_rig import Rig, World
@@ -119,6 +121,10 @@ def test_plan_that_changed_during_approval_asks_again(rig: Rig) -> None:
     assert approve(run) == ""
     w.work()
     assert outcome(run) == "waiting"
+    assert codes(w, run) == ["target-changed"], "whoever approved is told why it did not count"
+    question = open_question(run)
+    assert question is not None
+    assert re.search("approved “.+”, but what is there now is not what was there", question.text)
     assert acts_done(rig.worlds, w.name) == []
     assert approve(run) == ""
     w.work()

@@ -12,7 +12,8 @@ import pytest
 
 from deployments.cli.approve import _choice
 from deployments.errors import CommandError
-from flows.engine.approval import answer_run, approval_model
+from flows.engine.answer_form import answer_form
+from flows.engine.approval import answer_run
 from flows.engine.gate import Decision, Gate, decide
 from flows.engine.knowingly import NONE_NAMED, choices, named, unknowing, ways
 from flows.engine.open_question import open_question
@@ -63,7 +64,7 @@ def test_what_counts_as_choosing_it() -> None:
     assert named((held, free), "").name == "clean"
     assert choices((free, held)) == ("clean", "end it")
     assert choices((held,)) == (NONE_NAMED, "end it")
-    assert approval_model(choices((held,))).model_fields["choice"].default == NONE_NAMED
+    assert answer_form(choices((held,))).model_fields["choice"].default == NONE_NAMED
     assert ways("r1", (held,)) == ("gpu-runbooks approve r1 --choice 'end it' --why REASON",)
     assert ways("r1", (free,)) == ("gpu-runbooks approve r1",)
 
