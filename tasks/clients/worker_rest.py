@@ -1,5 +1,6 @@
 """The orchestrator's tables by the REST interface (PostgREST's shapes), for those who have only URL and service key."""
 
+import json
 from datetime import datetime
 from typing import Any
 
@@ -12,6 +13,9 @@ from runbooks.parsers.worker_rows import TaskRow, WorkerRow
 from tasks.clients.worker_rows import MOST, columns, task_of, whole, worker_of
 from tasks.credentials import credential, where
 from tasks.transport.base import TransportError
+from tasks.transport.http import WHOLE, read_whole
+
+LARGEST = 32 << 20  # bytes of an answer: 5,000 rows with their metadata stay far below
 
 
 class RestDb:
@@ -68,19 +72,21 @@ class RestDb:
     ) -> tuple[list[dict[str, Any]], Any]:
         schema, _, name = table.rpartition(".")
         more = {"Accept-Profile": schema, "Content-Profile": schema} if schema else {}
+        url = f"{self._base}/{name}"
         try:
-            r = self._http.request(
-                method, f"{self._base}/{name}", params=ask, headers={**(headers or {}), **more}, json=body
-            )
+            with self._http.stream(method, url, params=ask, headers={**(headers or {}), **more}, json=body) as r:
+                text = read_whole(r, LARGEST, WHOLE * self._config.timeout_s)
         except httpx.HTTPError as e:
             why = UnknownReason.TIMED_OUT if isinstance(e, httpx.ReadTimeout) else UnknownReason.UNREACHABLE
             raise TransportError(why, type(e).__name__, self.shown) from None
+        except TransportError as e:
+            raise TransportError(e.reason, e.detail, self.shown) from None
         if r.status_code in (401, 403):
-            raise TransportError(UnknownReason.DENIED, f"HTTP {r.status_code}: {self._redactor.text(r.text[:200])}", self.shown)
+            raise TransportError(UnknownReason.DENIED, f"HTTP {r.status_code}: {self._redactor.text(text[:200])}", self.shown)
         if not 200 <= r.status_code < 300:
-            raise TransportError(UnknownReason.FAILED, f"HTTP {r.status_code}: {self._redactor.text(r.text[:200])}", self.shown)
+            raise TransportError(UnknownReason.FAILED, f"HTTP {r.status_code}: {self._redactor.text(text[:200])}", self.shown)
         try:
-            rows = r.json() if r.text.strip() else []
+            rows = json.loads(text) if text.strip() else []
         except (ValueError, RecursionError):
             raise TransportError(UnknownReason.UNPARSABLE, "the answer is no JSON", self.shown) from None
         if not isinstance(rows, list):
