@@ -26,6 +26,29 @@ def binaries() -> Path:
     return found[-1].parent
 
 
+async def _on(url: str, sql: str, values: tuple[Any, ...] | None) -> list[Any]:
+    import asyncpg
+
+    c = await asyncpg.connect(url)
+    try:
+        if values is None:
+            await c.execute(sql)
+            return []
+        return list(await c.fetch(sql, *values))
+    finally:
+        await c.close()
+
+
+def run_sql(url: str, sql: str, *values: Any) -> list[Any]:
+    """Rows of one statement."""
+    return asyncio.run(_on(url, sql, values))
+
+
+def run_script(url: str, sql: str) -> None:
+    """Many statements."""
+    asyncio.run(_on(url, sql, None))
+
+
 class Postgres:
     """One server with one database."""
 
@@ -68,16 +91,13 @@ class Postgres:
 
     def do(self, sql: str, *values: Any) -> list[Any]:
         """One statement."""
-        import asyncpg
+        return run_sql(self.url, sql, *values)
 
-        async def run() -> list[Any]:
-            c = await asyncpg.connect(self.url)
-            try:
-                return list(await c.fetch(sql, *values))
-            finally:
-                await c.close()
-
-        return asyncio.run(run())
+    def database(self, name: str) -> str:
+        """The address of another, empty database on this server; one of that name is dropped first."""
+        self.do(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        self.do(f"CREATE DATABASE {name} TEMPLATE template0")
+        return f"{self.url.rpartition('/')[0]}/{name}"
 
     def _run(self, *argv: str) -> None:
         as_user = (

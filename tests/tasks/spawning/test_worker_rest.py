@@ -1,12 +1,9 @@
-"""The REST way to the tables: our requests held to those of the official `postgrest` client, answers in its shapes."""
+"""The REST way to the tables: our requests held to those of the official `postgrest` client, answered by a real PostgreSQL."""
 
 import json
-import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from postgrest import CountMethod, SyncPostgrestClient
@@ -18,112 +15,81 @@ from tasks.clients.worker_db import open_db
 from tasks.clients.worker_rest import RestDb
 from tasks.installation import installation_redactor
 from tasks.transport.base import TransportError
+from tests.support.orchestrator_tables import grant_all, make_roles
+from tests.support.postgres import Postgres
+from tests.support.postgrest import Call, PostgRest
 
-ROW = {"id": "w1", "status": "spawning", "created_at": "2026-01-01T00:00:00+00:00", "last_heartbeat": None,
-       "updated_at": "2026-01-01T00:00:00.5+00:00", "runpod_id": "p1"}  # fmt: skip
-
-
-class Recorder:
-    """Keeps what it was asked and answers with one body."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[str, str, dict[str, str], Any, str]] = []
-        self.status, self.body, self.range = 200, [ROW], "0-0/7"
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def log_message(self, format: str, *args: Any) -> None:
-                """Silent."""
-
-            def do_GET(self) -> None:
-                raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                url = urlsplit(self.path)
-                body = json.loads(raw) if raw and raw != b"{}" else None
-                query = {k: v.replace('"', "") for k, v in parse_qsl(url.query)}
-                prefer = self.headers.get("Prefer") or ""
-                outer.asked.append((self.command, url.path.removeprefix("/rest/v1"), query, body, prefer))
-                data = json.dumps(outer.body).encode()
-                self.send_response(outer.status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Range", outer.range)
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            do_PATCH = do_GET
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+BEAT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
-def recorder() -> Iterator[Recorder]:
-    made = Recorder()
-    yield made
-    made.close()
+def there(postgres: Postgres) -> Iterator[PostgRest]:
+    """Plain tables: a worker with a pod and a heartbeat, one without; one task in progress, two in the queue."""
+    make_roles(postgres.url)
+    grant_all(postgres.url)
+    postgres.do("TRUNCATE workers, tasks")
+    postgres.do("INSERT INTO workers VALUES ('w1', 'spawning', $1, $1, $1, 'p1'), ('w2', 'spawning', $1, NULL, $1, NULL)", BEAT)
+    postgres.do("INSERT INTO tasks VALUES ('t', 'In Progress', 'w1'), ('q', 'Queued', ''), ('r', 'Queued', '')")
+    with PostgRest(postgres.url) as made:
+        yield made
 
 
 @pytest.fixture
-def db(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> RestDb:
+def db(there: PostgRest, monkeypatch: pytest.MonkeyPatch) -> RestDb:
     monkeypatch.delenv("DATABASE_URL", raising=False)
-    monkeypatch.setenv("SUPABASE_URL", recorder.url)
-    monkeypatch.setenv("SUPABASE_SERVICE_ROLE_KEY", "service-key-for-tests")
+    monkeypatch.setenv("SUPABASE_URL", there.url)
+    monkeypatch.setenv("SUPABASE_SERVICE_ROLE_KEY", there.service_key)
     made = open_db(DatabaseConfig(), installation_redactor())
     assert isinstance(made, RestDb)
     return made
 
 
-def test_our_requests_are_those_of_the_official_client(recorder: Recorder, db: RestDb) -> None:
-    official = SyncPostgrestClient(f"{recorder.url}/rest/v1")
+def said(call: Call) -> tuple[Any, ...]:
+    """What a request asks for; whether a value that needs no quotes has some is all the same."""
+    query = {k: v.replace('"', "") for k, v in call.query}
+    return call.method, call.path, query, json.loads(call.body) if call.body else None
+
+
+def test_our_requests_are_those_of_the_official_client(there: PostgRest, db: RestDb) -> None:
+    key = {"apikey": there.service_key, "Authorization": f"Bearer {there.service_key}"}
+    official = SyncPostgrestClient(f"{there.url}/rest/v1", headers=key)
     wanted = "id,status,created_at,last_heartbeat,updated_at,runpod_id"
     official.from_("workers").select(wanted).order("created_at", desc=True).limit(500).execute()
-    (row,) = db.workers()
-    assert (row.id, row.pod_id, row.heartbeat) == ("w1", "p1", None)
-    task = {"id": "t", "status": "In Progress", "worker_id": "w1", "generation_started_at": None}
-    recorder.body = [task]
+    rows = {r.id: r for r in db.workers()}
+    assert {k: (r.pod_id, r.heartbeat) for k, r in rows.items()} == {"w1": ("p1", BEAT), "w2": ("", None)}
     wanted = "id,status,worker_id,generation_started_at"
     official.from_("tasks").select(wanted, count=CountMethod.exact).eq("status", "In Progress").limit(5000).execute()
-    recorder.range = "0-0/1"
-    assert db.tasks()[0].worker == "w1"
-    recorder.range = "0-0/7"
+    assert [t.worker for t in db.tasks()] == ["w1"]
     official.from_("tasks").select("id", count=CountMethod.exact).eq("status", "Queued").limit(1).execute()
-    assert db.queued() == 7
-    beat = datetime(2026, 1, 1, tzinfo=UTC)
-    change = official.from_("workers").update({"status": "terminated"})
-    change.eq("id", "w1").eq("status", "spawning").eq("last_heartbeat", beat.isoformat()).eq(
-        "runpod_id", "p1"
-    ).execute()
-    assert db.mark(WorkerRow(id="w1", status="spawning", heartbeat=beat, pod_id="p1"), "terminated") == 1
-    change = official.from_("workers").update({"status": "terminated"})
-    change.eq("id", "w1").eq("status", "spawning").is_("last_heartbeat", "null").or_(
-        "runpod_id.is.null,runpod_id.eq."
-    ).execute()
-    assert db.mark(WorkerRow(id="w1", status="spawning"), "terminated") == 1
-    theirs, ours = recorder.asked[0::2], recorder.asked[1::2]
-    assert [a[:4] for a in ours] == [a[:4] for a in theirs]
-    assert "count=exact" in ours[1][4]
-    assert "count=exact" in ours[2][4]
-    assert "return=representation" in ours[3][4]
+    assert db.queued() == 2
+    change = official.from_("workers").update({"status": "terminated"}).eq("id", "w1").eq("status", "spawning")
+    taken = change.eq("last_heartbeat", BEAT.isoformat()).eq("runpod_id", "p1").execute()
+    assert len(taken.data) == 1
+    assert db.mark(rows["w1"], "terminated") == 0  # the official client was first
+    change = official.from_("workers").update({"status": "spawning"}).eq("id", "w2").eq("status", "spawning")
+    assert len(change.is_("last_heartbeat", "null").or_("runpod_id.is.null,runpod_id.eq.").execute().data) == 1
+    assert db.mark(rows["w2"], "spawning") == 1
+    theirs, ours = there.calls[0::2], there.calls[1::2]
+    assert [said(c) for c in ours] == [said(c) for c in theirs]
+    assert ["count=exact" in c.prefer for c in ours] == [False, True, True, False, False]
+    assert ["return=representation" in c.prefer for c in ours] == [False, False, False, True, True]
 
 
-def test_tasks_that_the_server_cut_off_are_not_read_as_none(recorder: Recorder, db: RestDb) -> None:
+def test_tasks_that_the_server_cut_off_are_not_read_as_none(there: PostgRest, db: RestDb, postgres: Postgres) -> None:
     """PostgREST's max-rows shortens an answer without a word; a task that is not seen must not count as not there."""
-    recorder.body = [{"id": "t", "status": "In Progress", "worker_id": "w1", "generation_started_at": None}]
-    recorder.range = "0-0/1700"
-    with pytest.raises(TransportError, match="only 1 of 1700"):
+    postgres.do("INSERT INTO tasks SELECT 'more ' || n, 'In Progress', 'w1' FROM generate_series(1, 1699) n")
+    with pytest.raises(TransportError, match="only 1000 of 1700"):
         db.tasks()
 
 
-def test_a_row_that_changed_is_not_marked_and_a_refusal_is_told(recorder: Recorder, db: RestDb) -> None:
-    recorder.body = []
-    assert db.mark(WorkerRow(id="w1", status="spawning"), "terminated") == 0
-    recorder.status, recorder.body = 401, [{"message": "JWT expired"}]
-    with pytest.raises(TransportError) as e:
-        db.workers()
+def test_a_row_that_changed_is_not_marked_and_a_refusal_is_told(
+    there: PostgRest, db: RestDb, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = WorkerRow(id="w2", status="spawning")
+    postgres.do("UPDATE workers SET runpod_id = 'p2' WHERE id = 'w2'")
+    assert db.mark(read, "terminated") == 0
+    monkeypatch.setenv("SUPABASE_SERVICE_ROLE_KEY", "service-key-for-tests")
+    with pytest.raises(TransportError, match="Invalid API key") as e:
+        open_db(DatabaseConfig(), installation_redactor()).workers()
     assert e.value.reason is UnknownReason.DENIED
     assert "service-key-for-tests" not in str(e.value)
