@@ -26,6 +26,9 @@ class WorkerDb(Protocol):
     def workers(self) -> tuple[WorkerRow, ...]:
         """The newest rows. Raises TransportError."""
 
+    def worker(self, id: str) -> WorkerRow | None:
+        """One row, however old; None where there is none of that id. Raises TransportError."""
+
     def tasks(self) -> tuple[TaskRow, ...]:
         """Tasks in progress. Raises TransportError."""
 
@@ -63,6 +66,12 @@ class SqlDb:
         w = self._config.workers
         sql = f"SELECT {_list(columns(self._config))} FROM {_name(w.table)} ORDER BY {_name(w.created)} DESC LIMIT 500"  # noqa: S608
         return tuple(worker_of(self._config, r) for r in self._rows(sql, {}))
+
+    def worker(self, id: str) -> WorkerRow | None:
+        """The row of that id."""
+        w = self._config.workers
+        sql = f"SELECT {_list(columns(self._config))} FROM {_name(w.table)} WHERE CAST({_name(w.id)} AS text) = :id"  # noqa: S608
+        return next((worker_of(self._config, r) for r in self._rows(sql, {"id": id})), None)
 
     def tasks(self) -> tuple[TaskRow, ...]:
         """All tasks in progress. Raises TransportError when there are more than are read."""

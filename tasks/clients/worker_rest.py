@@ -37,6 +37,12 @@ class RestDb:
         ask = {"select": ",".join(columns(self._config)), "order": f"{w.created}.desc", "limit": "500"}
         return tuple(worker_of(self._config, r) for r in self._ask("GET", w.table, ask)[0])
 
+    def worker(self, id: str) -> WorkerRow | None:
+        """The row of that id."""
+        w = self._config.workers
+        ask = {"select": ",".join(columns(self._config)), w.id: f"eq.{id}"}
+        return next((worker_of(self._config, r) for r in self._ask("GET", w.table, ask)[0]), None)
+
     def tasks(self) -> tuple[TaskRow, ...]:
         """All tasks in progress. Raises TransportError when the answer holds fewer than there are."""
         t = self._config.tasks

@@ -115,7 +115,7 @@ def _claims(context: Context, config: Orchestrator, worker: str, shown: tuple[st
 def _silent(context: Context, config: Orchestrator, worker: str) -> None:
     """Refuses for a worker that reports."""
     try:
-        row = next((r for r in open_db(config.database, context.redactor).workers() if r.id == worker), None)
+        row = open_db(config.database, context.redactor).worker(worker)
     except TransportError as e:
         raise ActionRefused(RefusalCode.CANNOT_CHECK, f"the worker's row could not be read again: {e}") from None
     limit = float(context.limits["heartbeat_s"])

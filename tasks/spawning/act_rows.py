@@ -18,7 +18,7 @@ def mark_worker_row(a: MarkWorkerRow, context: Context) -> ActionResult:
     config = orchestrator_of(context)
     db = open_db(config.database, context.redactor)
     try:
-        row = next((r for r in db.workers() if r.id == a.worker), None)
+        row = db.worker(a.worker)
     except TransportError as e:
         raise ActionRefused(RefusalCode.CANNOT_CHECK, f"the row could not be read again: {e}") from None
     if row is None or row.pod_id != a.pod:

@@ -179,22 +179,26 @@ def _tables(context: Context, config: Orchestrator, worker: str) -> dict[str, An
         return dict.fromkeys(("row", "workers", "tasks", "queued"), no)
     w, t = config.database.workers, config.database.tasks
     workers = asked(context, "database", f"{db.shown}: SELECT … FROM {w.table}", db.workers)  # noqa: S608
-    return {
-        "row": find_row(workers, worker),
+    return ({"row": _row(context, config, db, workers, worker)} if worker else {}) | {
         "workers": workers,
         "tasks": asked(context, "database", f"{db.shown}: SELECT … FROM {t.table} WHERE {t.status} = '{t.in_progress}'", db.tasks),  # noqa: S608
         "queued": asked(context, "database", f"{db.shown}: SELECT count(*) FROM {t.table}", db.queued),  # noqa: S608
     }  # fmt: skip
 
 
-def find_row(workers: Known[tuple[WorkerRow, ...]] | Unknown, worker: str) -> Known[WorkerRow] | Absent | Unknown:
-    """The worker's own row among those that were read."""
+def _row(
+    context: Context, config: Orchestrator, db: WorkerDb, workers: Known[tuple[WorkerRow, ...]] | Unknown, worker: str
+) -> Known[WorkerRow] | Absent | Unknown:
+    """The worker's own row: among the newest, or else asked for by its id, because a worker may be older than they are."""
     if isinstance(workers, Unknown):
         return workers
-    row = next((r for r in workers.value if r.id == worker), None)
-    if row is None:
-        return Absent(proof=f"no row of that id among the newest {len(workers.value)}", source=workers.source)
-    return Known(value=row, source=workers.source)
+    if row := next((r for r in workers.value if r.id == worker), None):
+        return Known(value=row, source=workers.source)
+    w = config.database.workers
+    found = asked(context, "database", f"{db.shown}: SELECT … FROM {w.table} WHERE {w.id} = '{worker}'", lambda: db.worker(worker))  # noqa: S608
+    if isinstance(found, Unknown):
+        return found
+    return Known(value=found.value, source=found.source) if found.value else Absent(proof="no row of that id", source=found.source)
 
 
 def _pods(context: Context, config: Orchestrator) -> Known[tuple[Pod, ...]] | Unknown:

@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
@@ -17,7 +18,10 @@ from tasks.clients.worker_rest import RestDb
 from tasks.installation import installation_redactor
 from tasks.transport.base import TransportError
 from tests.support.bad_answers import CUT_OFF, EMPTIED, FUNCTION_ANSWERS, PLATFORM_ANSWERS, REST_ANSWERS, Bad
+from tests.support.orchestrator_incidents import beyond_the_cut
+from tests.support.postgres import run_sql
 from tests.support.postgrest import PostgRest
+from tests.tasks.orchestrator.conftest import TABLES
 from tests.tasks.orchestrator.test_postgrest_stand_in import client
 
 WORKERS, COUNTS = "/rest/v1/workers", "/functions/v1/task-counts"
@@ -65,6 +69,17 @@ def test_our_reader_reads_it_and_marks_only_the_row_that_it_read(three: PostgRes
     assert {r.id: r.status for r in db.workers()} == {"w0": "active", "w1": "terminated", "w2": "active"}
 
 
+def test_a_worker_beyond_the_newest_rows_is_found_by_its_id(there: PostgRest, ours: Made) -> None:
+    run_sql(there.database.url, f"TRUNCATE {TABLES}")
+    beyond_the_cut(there.database.url, datetime(2026, 6, 1, tzinfo=UTC))
+    db = ours()
+    assert "gpu-old" not in {r.id for r in db.workers()}
+    found = db.worker("gpu-old")
+    assert found
+    assert (found.status, found.pod_id) == ("active", "pod-gpu-old")
+    assert db.worker("gpu-nobody") is None
+
+
 @pytest.mark.parametrize("kind", IN_WORDS)
 def test_a_bad_answer_is_an_error_for_both_clients(three: PostgRest, ours: Made, kind: str) -> None:
     """The official client says the code of the answer, or the HTTP status where it has none; ours never says *no workers*."""
@@ -74,8 +89,8 @@ def test_a_bad_answer_is_an_error_for_both_clients(three: PostgRest, ours: Made,
     with pytest.raises(APIError) as e:
         client(three).from_("workers").select().execute()
     assert (e.value.code, e.value.details) == ((said.get("code"), said.get("details")) if said else (str(bad.status), bad.body))
-    db = ours()
-    for read in (db.workers, db.tasks, db.queued, lambda: db.mark(WorkerRow(id="w1", status="active", pod_id="p1"), "terminated")):
+    db, row = ours(), WorkerRow(id="w1", status="active", pod_id="p1")
+    for read in (db.workers, lambda: db.worker("w1"), db.tasks, db.queued, lambda: db.mark(row, "terminated")):
         with pytest.raises(TransportError) as error:
             read()
         denied = bad.status in (401, 403)

@@ -22,7 +22,7 @@ Act = Callable[[Step, Context], ActionResult]
 OF_THE_POD: dict[str, tuple[object, str]] = {
     "locked": (True, "is locked"), "machine": ("machine-2", "machine-2"), "desired": ("EXITED", "EXITED"), "name": ("x", "named 'x'"),
 }  # fmt: skip
-LOOKS = (((RunPodClient, "pod"), ("locked",)), ((SqlDb, "tasks"), ("desired",)), ((SqlDb, "workers"), tuple(OF_THE_POD)))
+LOOKS = (((RunPodClient, "pod"), ("locked",)), ((SqlDb, "tasks"), ("desired",)), ((SqlDb, "worker"), tuple(OF_THE_POD)))
 BEATS = "UPDATE workers SET last_heartbeat = now() WHERE id = $1"
 CLAIM = "INSERT INTO tasks VALUES ('t1', 'In Progress', $1, now())"
 

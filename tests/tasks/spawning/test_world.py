@@ -13,7 +13,7 @@ import pytest
 
 from deployments.lab.sshd import make_key, public_key
 from runbooks.core.plan import Step
-from runbooks.core.reading import Known, Unknown, UnknownReason
+from runbooks.core.reading import Absent, Known, Unknown, UnknownReason
 from runbooks.core.verdict import Diagnosis, State
 from tasks.context import ActionRefused, Context
 from tasks.spawning.act_pods import start_worker, start_worker_unverified, stop_pod, terminate_pod
@@ -358,6 +358,23 @@ def test_a_pod_is_ended_once_and_only_as_it_was_judged(world: World) -> None:
     assert first(d) == "pod-gone confirmed"
 
 
+def test_a_worker_older_than_the_newest_rows_is_looked_at_and_spared(world: World) -> None:
+    """Rows outlive their workers: 600 newer ones must not make one that reports look gone."""
+    no_gpus(world)
+    step = step_of(world.look()[1], "terminate-pod")
+    world.db.do("INSERT INTO workers SELECT 'gpu-ended-' || n, 'terminated', now(), NULL, now() FROM generate_series(1, 600) n")
+    e, _ = world.look()
+    assert isinstance(e.row, Known)
+    assert (e.row.value.id, e.row.value.pod_id) == (WORKER, POD)
+    world.db.do("UPDATE workers SET last_heartbeat = now() WHERE id = $1", WORKER)
+    with pytest.raises(ActionRefused, match="reports"):
+        terminate_pod(step, world.context())
+    assert world.runpod.count("DELETE") == 0
+    e, d = world.look(world.context("worker/gpu-nobody"))
+    assert isinstance(e.row, Absent)
+    assert (d.state, d.headline) == (State.NOT_APPLICABLE, "no worker gpu-nobody: no row of that id")
+
+
 def test_no_pod_is_ended_without_a_cycling_orchestrator_or_in_a_storm(world: World) -> None:
     no_gpus(world)
     for i in range(3):
@@ -394,17 +411,17 @@ def test_a_row_that_changes_between_the_look_and_the_change(world: World, monkey
 
     gone(world)
     step = step_of(world.look()[1], "mark-worker-row")
-    real = SqlDb.workers
+    real = SqlDb.worker
     before = world.db.do("SELECT * FROM workers")
     for change in ("runpod_id = 'another'", "runpod_id = NULL", "last_heartbeat = now()", "status = 'active'"):
 
-        def late(db: SqlDb, change: str = change) -> object:
-            found = real(db)
+        def late(db: SqlDb, id: str, change: str = change) -> object:
+            found = real(db, id)
             world.db.do("UPDATE workers SET " + change)  # noqa: S608
             return found
 
         with monkeypatch.context() as patch:
-            patch.setattr(SqlDb, "workers", late)
+            patch.setattr(SqlDb, "worker", late)
             with pytest.raises(ActionRefused, match="not as it was read"):
                 mark_worker_row(step, world.context())
         world.db.do("UPDATE workers SET status = $1, last_heartbeat = $2, runpod_id = $3", *(before[0][k] for k in
