@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from runbooks.core.orchestrator_config import Orchestrator
-from runbooks.core.reading import NOT_RECORDED, ODD_ANSWER, Absent, Known, Source, Unknown, UnknownReason
+from runbooks.core.reading import NOT_RECORDED, ODD_ANSWER, Absent, Known, Reading, Source, Unknown, UnknownReason
 from runbooks.parsers.runpod import Phase, Pod, Runtime
 from runbooks.parsers.worker_rows import WorkerRow
 from runbooks.spawning.all_workers import SHARED
@@ -26,8 +26,6 @@ from tasks.transport.base import TransportError
 T = TypeVar("T")
 ALL = "workers"
 OWN = ("row", "pod", "pod_log", "usual", "ssh", "inside", "stored_log")  # what belongs to one worker alone
-
-
 NO_SECTION = "the fleet file has no `orchestrator` section"
 
 
@@ -179,23 +177,22 @@ def _tables(context: Context, config: Orchestrator, worker: str) -> dict[str, An
         return dict.fromkeys(("row", "workers", "tasks", "queued"), no)
     w, t = config.database.workers, config.database.tasks
     workers = asked(context, "database", f"{db.shown}: SELECT … FROM {w.table}", db.workers)  # noqa: S608
-    return ({"row": _row(context, config, db, workers, worker)} if worker else {}) | {
+    one = f"{db.shown}: SELECT … FROM {w.table} WHERE {w.id} = '{worker}'"  # noqa: S608
+    return {
+        "row": _row(context, db, one, workers, worker) if worker else Absent(proof="no worker is named"),
         "workers": workers,
         "tasks": asked(context, "database", f"{db.shown}: SELECT … FROM {t.table} WHERE {t.status} = '{t.in_progress}'", db.tasks),  # noqa: S608
         "queued": asked(context, "database", f"{db.shown}: SELECT count(*) FROM {t.table}", db.queued),  # noqa: S608
     }  # fmt: skip
 
 
-def _row(
-    context: Context, config: Orchestrator, db: WorkerDb, workers: Known[tuple[WorkerRow, ...]] | Unknown, worker: str
-) -> Known[WorkerRow] | Absent | Unknown:
+def _row(context: Context, db: WorkerDb, sql: str, workers: Known[tuple[WorkerRow, ...]] | Unknown, worker: str) -> Reading[WorkerRow]:
     """The worker's own row: among the newest, or else asked for by its id, because a worker may be older than they are."""
     if isinstance(workers, Unknown):
         return workers
     if row := next((r for r in workers.value if r.id == worker), None):
         return Known(value=row, source=workers.source)
-    w = config.database.workers
-    found = asked(context, "database", f"{db.shown}: SELECT … FROM {w.table} WHERE {w.id} = '{worker}'", lambda: db.worker(worker))  # noqa: S608
+    found = asked(context, "database", sql, lambda: db.worker(worker))
     if isinstance(found, Unknown):
         return found
     return Known(value=found.value, source=found.source) if found.value else Absent(proof="no row of that id", source=found.source)
@@ -216,13 +213,11 @@ def _pods(context: Context, config: Orchestrator) -> Known[tuple[Pod, ...]] | Un
 def _provider(context: Context, config: Orchestrator, pod_id: str, log: bool = True) -> dict[str, Any]:
     """The pod twice, and its log."""
     if not pod_id:
-        none = Absent(proof="the row has no pod id")
-        return {"pod": none, "pod_log": none}
+        return dict.fromkeys(("pod", "pod_log"), Absent(proof="the row has no pod id"))
     try:
         client = RunPodClient(config.runpod, context.redactor)
     except TransportError as e:
-        no = Unknown(reason=e.reason, detail=e.detail)
-        return {"pod": no, "pod_log": no}
+        return dict.fromkeys(("pod", "pod_log"), Unknown(reason=e.reason, detail=e.detail))
     try:
         pod = asked(context, "runpod", f"GET /v1/pods/{pod_id}, twice", lambda: _twice(context, client, pod_id))
         return {"pod": pod, "pod_log": _log(context, client, pod_id) if log else NOT_RECORDED}
