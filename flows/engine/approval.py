@@ -66,9 +66,10 @@ def look_up_approval(run_id: str, gate: Gate, approvers: tuple[str, ...] = ()) -
     if early is not None:
         return ApprovalLookup(early)
     digest = plan_digest(gate.plans)
+    asked = [s.state_details.pause_key for s in store.states_of(run_id) if s.is_paused() and s.state_details.pause_key]
     not_taken: list[str] = []
     held = attempt = 0
-    while _was_asked(run_id, key := approval_key(digest, attempt)):
+    while (key := approval_key(digest, attempt)) in asked:
         answer = _stored_answer(run_id, key)
         if answer is not None:
             plan, approves = named(gate.plans, str(answer.get("choice", ""))), answer.get("decision") == "approve"
@@ -84,19 +85,17 @@ def look_up_approval(run_id: str, gate: Gate, approvers: tuple[str, ...] = ()) -
         attempt += 1
     if len(not_taken) - held >= MOST_WRONG:
         return ApprovalLookup(_no_more(digest, not_taken), "", tuple(not_taken))
-    return ApprovalLookup(None, approval_key(digest, attempt), tuple(not_taken), "" if attempt else _approved_before(run_id))
+    return ApprovalLookup(None, key, tuple(not_taken), _approved_before(run_id, asked[-1]) if asked and not attempt else "")
 
 
-def _approved_before(run_id: str) -> str:
+def _approved_before(run_id: str, last: str) -> str:
     """Who approved a plan of the run's last question and why that does not count for others. "" if nobody did, or it was carried out."""
-    last = next((k for s in reversed(store.states_of(run_id)) if s.is_paused() and (k := s.state_details.pause_key)), "")
-    answer = (_stored_answer(run_id, last) if last else None) or {}
+    answer = _stored_answer(run_id, last) or {}
     plans = asked_plans(run_id, last) if answer.get("decision") == "approve" else ()
     plan = named(plans, str(answer.get("choice", ""))) if plans else None
     if plan is None or used_by(run_id, plan.digest):
         return ""
-    who = str(answer.get("who", "")).strip() or NO_NAME
-    return f"{who} approved “{plan.name}”, but what is there now is not what was there when that was asked"
+    return f"{_who(answer)} approved “{plan.name}”, but what is there now is not what was there when that was asked"
 
 
 def _no_more(digest: str, not_taken: list[str]) -> Permission:
@@ -200,13 +199,13 @@ def was_asked(run_id: str) -> bool:
     return any(s.is_paused() and s.state_details.run_input_keyset for s in store.states_of(run_id))
 
 
-def _was_asked(run_id: str, key: str) -> bool:
-    return any(s.state_details.pause_key == key for s in store.states_of(run_id) if s.is_paused())
+def _who(answer: dict[str, Any]) -> str:
+    return str(answer.get("who", "")).strip() or NO_NAME
 
 
 def _permission(run_id: str, key: str, answer: dict[str, Any], digest: str) -> Permission:
     asked, decided = _times(run_id, key)
-    who, why = str(answer.get("who", "")).strip() or NO_NAME, str(answer.get("why", ""))
+    who, why = _who(answer), str(answer.get("why", ""))
     common = {"who": who, "at": decided, "digest": digest, "choice": str(answer.get("choice", "")), "said": why}
     if who == REAPER:
         return Permission(allowed=False, by="nobody", **common)
