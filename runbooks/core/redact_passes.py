@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import re2
@@ -28,13 +28,18 @@ _MEMORY = 64 << 20
 
 @dataclass(frozen=True)
 class Pass:
-    """One pass. `hint` is found wherever `do` replaces something; `by_line`: what it replaces ends in the hint's lines;
-    `by_form`: what it finds is a secret by its own form, not by the name that it stands under."""
+    """One pass. `words`, an expression, is found wherever `do` replaces something; `by_line`: what it replaces ends in the lines
+    of the words; `by_form`: what it finds is a secret by its own form, not by the name that it stands under."""
 
     do: Callable[[str, Mark], str]
-    hint: Any
+    words: str
     by_line: bool = True
     by_form: bool = False
+
+    @cached_property
+    def hint(self) -> Any:
+        """`words`, compiled."""
+        return _compiled(self.words)
 
     def over(self, text: str, mark: Mark) -> str:
         """`text` after this pass."""
@@ -64,34 +69,36 @@ def between(text: str, one: Callable[[str, Mark], str], mark: Mark) -> str:
 
 def over_all(text: str, mark_of: Callable[[Pass], Mark]) -> str:
     """`text` after every pass, each with the mark that `mark_of` gives it. Most texts need none: one search says so."""
-    hint, every = _passes()
-    if hint.search(text.encode("utf-8", "surrogatepass")):
-        for one in every:
+    if _any_words().search(text.encode("utf-8", "surrogatepass")):
+        for one in _passes():
             text = one.over(text, mark_of(one))
     return text
 
 
 @cache
-def _passes() -> tuple[Any, tuple[Pass, ...]]:
-    """What is found wherever any pass may find something, and every pass in order: forms that hold others first, bare tokens last."""
-    rows: tuple[tuple[str, Callable[[str, Mark], str], bool, bool], ...] = (  # hint, do, by line, by form
-        ("PRIVATE KEY|Private-", pem, False, True),
-        (f"(?i:{HEADERS_HINT})", headers, True, False),
-        (f"(?i:{SCHEMES_HINT})", schemes, True, True),
-        (addresses_hint(), addresses, True, True),
-        ("://|[?&@]|;[ ]?(?i:pwd)", urls, True, True),
-        (written_hint(), written, True, False),
-        (tools_hint(), tools, True, False),
-        (f"(?i:{options_hint()})", options, False, False),
-        (f"(?i:{named_hint()})", _by_name, False, False),
-        (f"(?i:{pairs_hint()})", pairs, False, False),
-        (f"(?i:{beside_hint()})", beside, True, False),
-        (f"(?i:{sentences_hint()})", sentences, True, False),
-        (blocks_hint(), blocks, False, True),
-        (tokens_hint(), tokens, True, True),
+def _any_words() -> Any:
+    return _compiled("|".join(f"(?:{one.words})" for one in _passes()))
+
+
+@cache
+def _passes() -> tuple[Pass, ...]:
+    """Every pass, in order: forms that hold others first, bare tokens last."""
+    return (
+        Pass(pem, "PRIVATE KEY|Private-", by_line=False, by_form=True),
+        Pass(headers, f"(?i:{HEADERS_HINT})"),
+        Pass(schemes, f"(?i:{SCHEMES_HINT})", by_form=True),
+        Pass(addresses, addresses_hint(), by_form=True),
+        Pass(urls, "://|[?&@]|;[ ]?(?i:pwd)", by_form=True),
+        Pass(written, written_hint()),
+        Pass(tools, tools_hint()),
+        Pass(options, f"(?i:{options_hint()})", by_line=False),
+        Pass(_by_name, f"(?i:{named_hint()})", by_line=False),
+        Pass(pairs, f"(?i:{pairs_hint()})", by_line=False),
+        Pass(beside, f"(?i:{beside_hint()})"),
+        Pass(sentences, f"(?i:{sentences_hint()})"),
+        Pass(blocks, blocks_hint(), by_line=False, by_form=True),
+        Pass(tokens, tokens_hint(), by_form=True),
     )
-    whole = "|".join(f"(?:{hint})" for hint, *_ in rows)
-    return _compiled(whole), tuple(Pass(do, _compiled(hint), by_line, by_form) for hint, do, by_line, by_form in rows)
 
 
 def _compiled(hint: str) -> Any:
