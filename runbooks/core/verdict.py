@@ -45,7 +45,8 @@ class Cause(Frozen):
     @classmethod
     def _of_earlier_reports(cls, given: Any) -> Any:
         """They call `benign` `innocent`."""
-        return {"benign" if k == "innocent" else k: v for k, v in given.items()} if isinstance(given, Mapping) else given
+        old = isinstance(given, Mapping) and "innocent" in given
+        return {"benign" if k == "innocent" else k: v for k, v in given.items()} if old else given
 
 
 class Finding(Frozen):
