@@ -15,11 +15,11 @@ from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.actions import ArtifactCreate
 from prefect.client.schemas.objects import FlowRun, FlowRunInput, State, StateType
 from prefect.client.schemas.sorting import FlowRunSort
-from prefect.context import FlowRunContext
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES
 
 from flows.client import BUSY, STRANGE, NotOursError, kept_client, kept_settings
+from flows.current_run import current_run
 from flows.patience import answered, until
 from flows.run_filter import run_filter
 from runbooks.core.clean import one_line
@@ -240,6 +240,6 @@ def running_runs() -> list[str]:
 
 def save_markdown(key: str, markdown: Markdown, description: Markdown) -> None:
     """Publishes (or replaces) the Markdown artifact of that key. The UI renders the description as Markdown, too."""
-    run = getattr(FlowRunContext.get(), "flow_run", None)
+    run = current_run()
     wanted = ArtifactCreate(key=key, type="markdown", data=markdown, description=description, flow_run_id=run and run.id)
     ask(lambda c: c.create_artifact(wanted))  # twice the same is one page

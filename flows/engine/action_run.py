@@ -9,13 +9,13 @@ from typing import Any
 
 from prefect import flow
 from prefect.client.schemas.objects import State
-from prefect.context import FlowRunContext
 from prefect.exceptions import Abort
 from prefect.flow_engine import run_flow
 from prefect.states import Completed, Failed
 
 from flows import store
 from flows.alert_notes import resolved
+from flows.current_run import current_run
 from flows.engine.actions import ACTIONS
 from flows.engine.ends import clean_end, in_words
 from flows.engine.execution import check_newest
@@ -75,8 +75,7 @@ def run_action(
 ) -> State[Any]:
     """Does the locked steps on `owner`. Only the runbook run that holds the lock can call it."""
     session = _SESSION.get()
-    ctx = FlowRunContext.get()
-    run = ctx.flow_run if ctx else None
+    run = current_run()
     if session is None or run is None or str(run.id) != session.lock.act_run or token != session.lock.token:
         return Failed(
             name="Refused", message="an action runs only inside the runbook run that locked its target; start the runbook again"

@@ -1,13 +1,12 @@
 """From the plain parameters of a flow to a run of the engine."""
 
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any
 
 from prefect.client.schemas.objects import State
-from prefect.context import FlowRunContext
 
 from flows.config import fleet_file, load_fleet, load_policy, with_target
+from flows.current_run import current_run
 from flows.engine.engine import run_runbook
 from flows.engine.log_pipe import outlive_the_pipe
 from flows.engine.observe import context_of
@@ -67,8 +66,8 @@ def run_by_name(slug: str, request: RunRequest) -> State[Any]:
 
 def started_by() -> str:
     """What started a run of which nobody said it: the server knows its schedules and automations, else a person did."""
-    context = FlowRunContext.get()
-    by = context.flow_run.created_by if context and context.flow_run else None
+    run = current_run()
+    by = run.created_by if run else None
     if by is None or by.type not in ("SCHEDULE", "AUTOMATION"):
         return "by hand"
     return one_line(installation_redactor().text(f"{by.type.lower()} {by.display_value}"), LONGEST_NAME)
@@ -90,7 +89,7 @@ def _run(slug: str, request: RunRequest, run_id: str) -> State[Any]:
 def _prepared(spec: RunbookSpec, request: RunRequest, run_id: str, full: Fleet, target: str, pool: HostPool) -> Run:
     folder = reports_root(request.out or full.reports.folder)
     record = RunRecord(
-        started_at=_started() or utc_now(),
+        started_at=(run.start_time if (run := current_run()) else None) or utc_now(),  # before a wait for a person, if there was one
         trigger=request.trigger,
         folder=folder,
         timeline=run_timeline(),
@@ -114,9 +113,3 @@ def _prepared(spec: RunbookSpec, request: RunRequest, run_id: str, full: Fleet, 
         run_id=run_id,
         record=record,
     )
-
-
-def _started() -> datetime | None:
-    """When the run began; before a wait for a person, if there was one."""
-    context = FlowRunContext.get()
-    return context.flow_run.start_time if context and context.flow_run else None

@@ -4,9 +4,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from prefect.context import FlowRunContext
-
 from flows import store
+from flows.current_run import current_run
 from tasks.context import utc_now
 from tasks.this_machine import this_process
 
@@ -23,8 +22,8 @@ def own_run(run_id: str, labels: dict[str, str]) -> None:
 
 def _signature() -> dict[str, str]:
     """The state in which this process runs it, as the server answered when it was set."""
-    ctx = FlowRunContext.get()
-    state = ctx.flow_run.state if ctx and ctx.flow_run else None
+    run = current_run()
+    state = run.state if run else None
     return {SIGNED: str(state.id)} if state else {}
 
 

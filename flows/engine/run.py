@@ -7,9 +7,9 @@ from typing import Any
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
-from prefect.context import FlowRunContext
 
 from flows.clock import server_now
+from flows.current_run import current_run
 from flows.engine.ends import clean_end
 from flows.engine.observe import UnreadTarget, judge, read
 from flows.engine.progress import Point
@@ -91,10 +91,10 @@ def _judged(found: Diagnosis) -> str:
 
 def current_run_id() -> str:
     """Id of the flow run that this code runs in. Raises RuntimeError outside one."""
-    ctx = FlowRunContext.get()
-    if ctx is None or ctx.flow_run is None:
+    run = current_run()
+    if run is None:
         raise RuntimeError("not inside a flow run")
-    return str(ctx.flow_run.id)
+    return str(run.id)
 
 
 def unchanged(run: Run, diagnosis: Diagnosis) -> Outcome:

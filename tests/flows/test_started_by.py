@@ -1,6 +1,5 @@
 """What a report says started the run, where neither a program nor a person said it."""
 
-from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
@@ -23,7 +22,7 @@ SECRET = "hf_" + "aQ7" * 12
 )
 def test_the_server_knows_its_schedules_and_automations(by: Any, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     run = FlowRun(flow_id=uuid4(), created_by=by)
-    monkeypatch.setattr(entry, "FlowRunContext", SimpleNamespace(get=lambda: SimpleNamespace(flow_run=run)))
+    monkeypatch.setattr(entry, "current_run", lambda: run)
     found = entry.started_by()
     assert found.startswith(said)
     assert SECRET not in found
