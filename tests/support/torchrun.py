@@ -58,8 +58,9 @@ class Agents:
     @staticmethod
     def workers(agent: subprocess.Popen[bytes]) -> list[int]:
         """Pids of an agent's children."""
-        found = Path(f"/proc/{agent.pid}/task/{agent.pid}/children")
-        return [int(p) for p in found.read_text().split()] if found.exists() else []
+        with suppress(OSError):
+            return [int(p) for p in Path(f"/proc/{agent.pid}/task/{agent.pid}/children").read_text().split()]
+        return []
 
     def kill(self, agent: subprocess.Popen[bytes], *, workers: bool = True, how: int = signal.SIGKILL) -> list[int]:
         """End an agent; with `workers` its children as well. Returns the children's pids."""
