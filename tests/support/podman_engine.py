@@ -32,7 +32,7 @@ class PodmanEngine(Engine):
     def podman(self) -> list[str]:
         """Podman itself, on the same storage."""
         env = [f"CONTAINERS_CONF={self.folder}/containers.conf", f"CONTAINERS_STORAGE_CONF={self.folder}/storage.conf"]
-        return ["env", *env, "podman"]
+        return ["env", *env, f"TMPDIR={self.folder}", "podman"]
 
     def configure(self) -> None:
         """Writes its two files."""

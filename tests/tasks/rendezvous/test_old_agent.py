@@ -30,7 +30,8 @@ def orphaned_agent(agents: Agents, port: int, tmp_path: Path) -> int:
     quoted = " ".join(argv)
     pid_file = tmp_path / "pid"
     shell = f"setsid {quoted} >{tmp_path}/old.log 2>&1 </dev/null & echo $! >{pid_file}"
-    subprocess.run(["sh", "-c", shell], check=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    env = os.environ | {"OMP_NUM_THREADS": "1", "TMPDIR": str(tmp_path)}  # a killed agent leaves a folder
+    subprocess.run(["sh", "-c", shell], check=True, env=env)
     pid = int(pid_file.read_text())
     until(lambda: listens(port), 60, "listening")
     return pid
