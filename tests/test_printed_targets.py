@@ -44,6 +44,8 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "restore-archived": ("name", "days", "retrieval"),
     "restore-folder-mode": ("path", "to"),
     "restore-run-keys": ("file",),
+    "redeploy-service": ("deployment",),
+    "restart-service": ("deployment",),
     "restrict-key-mode": ("path",),
     "set-railway-variable": ("name",),
     "start-container": ("id", "engine", "setup", "mounts", "start"),

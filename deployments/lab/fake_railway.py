@@ -17,7 +17,11 @@ class FakeRailway:
     def __init__(self) -> None:
         self.variables: dict[str, str] = {}
         self.sealed: set[str] = set()  # set, and never given out
-        self.status = "SUCCESS"
+        self.status = "SUCCESS"  # of the deployment dep1
+        self.commit = "3f1c0de" + "0" * 33
+        self.newer: list[dict[str, Any]] = []  # nodes of deployments made after it, newest first
+        self.begun: list[str] = []  # deployments whose program was started again
+        self.broken = False  # the program ends at once, however it is started
         self.lines: list[tuple[str, str]] = []
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
@@ -27,6 +31,14 @@ class FakeRailway:
     def cycle(self, at: datetime | None = None) -> None:
         """The orchestrator goes round."""
         self.say("ORCHESTRATOR CYCLE #12", at)
+
+    def begin(self, deployment: str) -> None:
+        """Starts the program of that deployment; only dep1 has one."""
+        self.begun.append(deployment)
+        if deployment == "dep1":
+            self.status = "CRASHED" if self.broken else "SUCCESS"
+            if not self.broken:
+                self.cycle()
 
     def say(self, message: str, at: datetime | None = None) -> None:
         """One log line."""
@@ -38,7 +50,7 @@ class FakeRailway:
         self._server.server_close()
 
     def ask(self, body: dict[str, Any]) -> dict[str, Any]:
-        """The six operations that are used."""
+        """The operations that are used."""
         query = body["query"]
         if "projectToken" in query:
             return {"projectToken": {"project": {"id": "p", "name": "n"}, "environment": {"id": "e", "name": "n"}}}
@@ -53,13 +65,18 @@ class FakeRailway:
             return {"variableUpsert": True}
         if "deploymentLogs" in query:
             rows = [{"timestamp": t, "message": m} for t, m in self.lines]
-            return {"deploymentLogs": rows[-int(body["variables"]["n"]) :]}
+            mine = rows if body["variables"]["d"] == "dep1" else []
+            return {"deploymentLogs": mine[-int(body["variables"]["n"]) :]}
+        if "deploymentRestart" in query:
+            self.begin(body["variables"]["id"])
+            return {"deploymentRestart": True}
+        if "deploymentRedeploy" in query:
+            self.begin("dep1")
+            return {"deploymentRedeploy": {"id": "dep1"}}
         if "deployments(" in query:
-            return {
-                "deployments": {
-                    "edges": [{"node": {"id": "dep1", "status": self.status, "createdAt": "2026-01-01T00:00:00Z"}}]
-                }
-            }
+            dep1 = {"id": "dep1", "status": self.status, "createdAt": "2026-01-01T00:00:00Z", "meta": {"commitHash": self.commit}}
+            nodes = [*self.newer, dep1][: int(body["variables"]["n"])]
+            return {"deployments": {"edges": [{"node": node} for node in nodes]}}
         return {"variables": {k: v for k, v in self.variables.items() if k not in self.sealed}}
 
 

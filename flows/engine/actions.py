@@ -48,6 +48,7 @@ from tasks.rendezvous.act import defragment_etcd, delete_run_keys, probe_rendezv
 from tasks.rendezvous.act_restore import restore_run_keys
 from tasks.spawning.act_pods import start_worker, start_worker_unverified, stop_pod, terminate_pod
 from tasks.spawning.act_rows import mark_worker_row
+from tasks.spawning.act_service import redeploy_service, restart_service
 from tasks.spawning.act_variables import set_railway_variable
 from tasks.ssh.act_keys import (
     add_public_key,
@@ -172,6 +173,8 @@ ACTIONS: dict[str, Action] = {
     # its host key was first seen: a person allows it
     "start-worker-unverified": Action(start_worker_unverified, within_s=300),
     "set-railway-variable": Action(set_railway_variable, within_s=300),
+    "restart-service": Action(restart_service, within_s=120),
+    "redeploy-service": Action(redeploy_service, within_s=120),
     "mark-worker-row": Action(mark_worker_row, within_s=120),
     "terminate-pod": Action(terminate_pod, within_s=300),
     "stop-pod": Action(stop_pod, within_s=300),  # what is on its container disk is lost

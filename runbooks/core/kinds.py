@@ -216,6 +216,12 @@ KINDS: dict[str, ActionKind] = {
         DISRUPTIVE, Harsh.A_RETRY, "sets one variable of the orchestrator that contains no usable key; the platform deploys again",
         "the orchestrator has the key and its cycles continue", "delete the variable {name} on the platform",
         ends_orchestrator),
+    "restart-service": ActionKind(
+        DISRUPTIVE, Harsh.A_RETRY, "restarts the orchestrator's deployment that is in service, without a new build",
+        "its log shows new cycles", CANNOT, ends_orchestrator),
+    "redeploy-service": ActionKind(
+        DISRUPTIVE, Harsh.A_RETRY, "deploys the orchestrator's newest deployment again, which was removed", "its log shows new cycles",
+        "remove the new deployment on the platform", ends_orchestrator),
     "mark-worker-row": ActionKind(
         DISRUPTIVE, Harsh.A_RETRY, "sets the status of one worker's row, if the row is unchanged", "the row has that status",
         "set the previous status, {from}, in the row of worker {worker}", ends_worker_row),

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from runbooks.core.judgment import LIKELY, POSSIBLE, SURE
 from runbooks.core.reading import Known, Unknown, UnknownReason
 from runbooks.core.verdict import Cause
+from runbooks.parsers.railway import FAILED
 from runbooks.parsers.runpod import Phase, Pod
 from runbooks.parsers.worker_rows import TaskRow
 from runbooks.spawning.view import SpawningView
@@ -68,6 +69,9 @@ def _orchestrator(v: SpawningView) -> None:
     elif v.orch and v.orch.lines >= 50 and not v.orch.cycles:
         v.say("orchestrator-down", LIKELY, f"no cycle line among its last {v.orch.lines} lines", about="the orchestrator",
               decides=("the deployment's state; does it log cycles at this level?",))  # fmt: skip
+    if v.e.service and v.e.newer and v.e.newer[0].status == FAILED:
+        kept = f"{v.e.service.words} is still in service ({v.e.service.status})"
+        v.say("deployment-failed", SURE, f"{v.e.newer[0].words} failed", kept, about="the orchestrator")
     if v.orch and v.orch.database_failed and not v.has("database-writes-fail"):
         v.say("database-writes-fail", LIKELY, *v.orch.database_failed[-2:], about="the orchestrator")
 

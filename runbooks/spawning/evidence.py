@@ -6,6 +6,7 @@ from pydantic import Field
 
 from runbooks.core.base import Frozen
 from runbooks.core.reading import NOT_RECORDED, Reading
+from runbooks.parsers.railway import Deployment
 from runbooks.parsers.runpod import Pod
 from runbooks.parsers.worker_rows import TaskRow, WorkerRow
 from runbooks.spawning.parsers.orchestrator_log import OrchestratorLog
@@ -134,7 +135,9 @@ class Evidence(Frozen):
     inside: Reading[PodInside] = Field(NOT_RECORDED, title="the inside of the pod")
     stored_log: Reading[tuple[str, ...]] = NOT_RECORDED  # S3
     orchestrator: Reading[OrchestratorLog] = NOT_RECORDED
-    deployment: Reading[str] = NOT_RECORDED  # the platform's word: SUCCESS, CRASHED, …
+    deployment: Reading[str] = NOT_RECORDED  # the platform's word on the deployment in service: SUCCESS, CRASHED, …
+    service: Deployment | None = None  # which one that is
+    newer: tuple[Deployment, ...] = ()  # made after it, newest first: failed, or still on their way
     variables: Reading[Variables] = NOT_RECORDED
     tasks: Reading[tuple[TaskRow, ...]] = NOT_RECORDED  # in progress, of all workers
     queued: Reading[int] = Field(NOT_RECORDED, title="queued tasks")

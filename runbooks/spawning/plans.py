@@ -9,6 +9,7 @@ from runbooks.spawning.around import DONE
 from runbooks.spawning.evidence import PodInside
 from runbooks.spawning.inside import UP
 from runbooks.spawning.parsers.orchestrator_log import last_words
+from runbooks.spawning.service import bring_back
 from runbooks.spawning.typed import asking, marking, setting, starting
 from runbooks.spawning.view import SpawningView
 from runbooks.spawning.words import is_plain
@@ -25,7 +26,7 @@ OTHER_HOST = ("host-gpus-taken", "gpus-lost-on-resume", "gpu-broken-on-host", "d
 def offer(v: SpawningView) -> tuple[tuple[Plan, ...], tuple[str, ...]]:
     """(plans, why others are withheld)."""
     sure = [c for c in v.causes if c.certainty is Certainty.CONFIRMED and not c.benign]
-    made = [_variable(v, sure), _start(v, sure), _promote(v, sure), _row(v, sure), *_respawn(v, sure)]
+    made = [_variable(v, sure), bring_back(v, sure), _start(v, sure), _promote(v, sure), _row(v, sure), *_respawn(v, sure)]
     return tuple(p for p in made if isinstance(p, Plan)), tuple(p for p in made if isinstance(p, str) and p)
 
 

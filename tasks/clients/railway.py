@@ -6,6 +6,7 @@ from runbooks.core.orchestrator_config import RailwayConfig
 from runbooks.core.reading import UnknownReason
 from runbooks.core.redact import Redactor
 from runbooks.parsers.fields import given
+from runbooks.parsers.railway import REDEPLOY, RESTART, Deployment, deployment_of, in_service
 from tasks.transport.base import TransportError
 from tasks.transport.http import HttpReader
 
@@ -14,9 +15,10 @@ VARIABLES = (
     "{ variables(projectId: $p, environmentId: $e, serviceId: $s) }"
 )
 DEPLOYMENTS = (
-    "query deployments($p: String!, $e: String!, $s: String!) { deployments(first: 1, input: "
-    "{projectId: $p, environmentId: $e, serviceId: $s}) { edges { node { id status createdAt } } } }"
+    "query deployments($p: String!, $e: String!, $s: String!, $n: Int) { deployments(first: $n, input: "
+    "{projectId: $p, environmentId: $e, serviceId: $s}) { edges { node { id status createdAt meta } } } }"
 )
+MOST = 20  # deployments that are looked through for the one in service
 LOGS = "query logs($d: String!, $n: Int) { deploymentLogs(deploymentId: $d, limit: $n) { timestamp message } }"
 SEALED = (
     "query sealed($p: String!, $e: String!) { environment(id: $e, projectId: $p) "
@@ -69,10 +71,14 @@ class RailwayClient:
         token = self._ask(TOKEN, {})["projectToken"]
         return str(token["project"]["id"]), str(token["environment"]["id"])
 
-    def deployment(self) -> tuple[str, str]:
-        """(id, status) of the newest deployment; two empty strings: there is none. Raises TransportError, one of ODD_ANSWER."""
-        edges = given(self._ask(DEPLOYMENTS, self._ids)["deployments"], "edges", list)
-        return (given(edges[0]["node"], "id", str), given(edges[0]["node"], "status", str)) if edges else ("", "")
+    def service(self) -> tuple[Deployment | None, tuple[Deployment, ...]]:
+        """(the deployment in service, those made after it, newest first); None: there is none. Raises TransportError, one of ODD_ANSWER."""
+        edges = given(self._ask(DEPLOYMENTS, self._ids | {"n": MOST})["deployments"], "edges", list)
+        found = [deployment_of(given(e, "node", dict)) for e in edges]
+        running, newer = in_service(found, whole=len(edges) < MOST)
+        if running is None and newer:
+            raise TransportError(UnknownReason.FAILED, f"none of the newest {MOST} deployments came up: which one runs is not known")
+        return running, newer
 
     def log(self, deployment: str, lines: int) -> str:
         """Newest log lines with their time. Raises TransportError, one of ODD_ANSWER."""
@@ -84,6 +90,14 @@ class RailwayClient:
         config = self._config
         about = {"projectId": config.project, "environmentId": config.environment, "serviceId": config.service}
         self._ask(UPSERT, {"input": {**about, "name": name, "value": value}})
+
+    def restart(self, deployment: str) -> None:
+        """Start a deployment's program again, without a build. Raises TransportError."""
+        self._ask(RESTART, {"id": deployment})
+
+    def redeploy(self, deployment: str) -> str:
+        """Build and start a deployment's code again; the new one's id. Raises TransportError, one of ODD_ANSWER."""
+        return given(given(self._ask(REDEPLOY, {"id": deployment}), "deploymentRedeploy", dict), "id", str)
 
     def _ask(self, query: str, variables: dict[str, Any]) -> dict[str, Any]:
         body = self._http.post("", {"query": query, "variables": variables}).body

@@ -1,7 +1,10 @@
 """Reads the orchestrator's own side: deployment status, cycle lines, which variables are set. No value leaves here."""
 
+from dataclasses import dataclass
+
 from runbooks.core.orchestrator_config import Orchestrator
 from runbooks.core.reading import ODD_ANSWER, Absent, Known, Source, Unknown, UnknownReason
+from runbooks.parsers.railway import Deployment
 from runbooks.parsers.ssh_key import describe_key_text, public_shape
 from runbooks.spawning.evidence import Variables
 from runbooks.spawning.parsers.orchestrator_log import OrchestratorLog, parse_orchestrator_log
@@ -12,45 +15,57 @@ from tasks.diagnostic import diagnostic
 from tasks.transport.base import TransportError
 
 LINES = 500
-Readings = tuple[
-    Known[OrchestratorLog] | Absent | Unknown, Known[str] | Absent | Unknown, Known[Variables] | Absent | Unknown
-]
+
+
+@dataclass(frozen=True)
+class Platform:
+    """What the orchestrator's platform says, under the names of the evidence."""
+
+    orchestrator: Known[OrchestratorLog] | Absent | Unknown
+    deployment: Known[str] | Absent | Unknown
+    variables: Known[Variables] | Absent | Unknown
+    service: Deployment | None = None
+    newer: tuple[Deployment, ...] = ()
 
 
 @diagnostic("Railway: log, deployment, variables")
-def read_railway(context: Context, config: Orchestrator, worker: str) -> Readings:
-    """(log, deployment, variables)."""
+def read_railway(context: Context, config: Orchestrator, worker: str) -> Platform:
+    """The log and the state of the deployment in service, and the service's variables."""
     if config.railway is None:
         none = Absent(proof="the fleet file names no platform of the orchestrator")
-        return none, none, none
+        return Platform(none, none, none)
     source = Source(command="railway logs; railway variables (names)", host="railway", taken_at=context.now())
     try:
         client = RailwayClient(config.railway, context.redactor)
     except TransportError as e:
         no = Unknown(reason=e.reason, detail=e.detail, source=source)
-        return no, no, no
+        return Platform(no, no, no)
     try:
-        return *_deployed(context, client, worker, source), _variables(client, config, source)
+        return _asked(context, client, config, worker, source)
     finally:
         client.close()
 
 
-def _deployed(
-    context: Context, client: RailwayClient, worker: str, source: Source
-) -> tuple[Known[OrchestratorLog] | Absent | Unknown, Known[str] | Absent | Unknown]:
+def _asked(context: Context, client: RailwayClient, config: Orchestrator, worker: str, source: Source) -> Platform:
+    variables = _variables(client, config, source)
     try:
-        deployment, status = client.deployment()
+        running, newer = client.service()
     except (TransportError, *ODD_ANSWER) as e:
         no = _unknown(e, source)
-        return no, no
-    if not deployment:
+        return Platform(no, no, variables)
+    if running is None:
         none = Absent(proof="the service has no deployment", source=source)
-        return none, none
+        return Platform(none, none, variables)
+    log = _log(context, client, running.id, worker, source)
+    return Platform(log, Known(value=running.status, source=source), variables, running, newer)
+
+
+def _log(context: Context, client: RailwayClient, deployment: str, worker: str, source: Source) -> Known[OrchestratorLog] | Unknown:
     try:
         text = context.redactor.text(client.log(deployment, LINES))
     except (TransportError, *ODD_ANSWER) as e:
-        return _unknown(e, source), Known(value=status, source=source)
-    return Known(value=parse_orchestrator_log(text, worker), source=source), Known(value=status, source=source)
+        return _unknown(e, source)
+    return Known(value=parse_orchestrator_log(text, worker), source=source)
 
 
 def _unknown(error: Exception, source: Source) -> Unknown:

@@ -50,11 +50,11 @@ def _evidence(context: Context, config: Orchestrator) -> Evidence:
         tables = pool.submit(_tables, context, config, worker)
         railway = pool.submit(read_railway, context, config, worker)
         rows = tables.result()
-        log, deployment, variables = railway.result()
+        platform = vars(railway.result())
     own = _own(context, config, worker, rows["row"])
     return Evidence(
-        worker=worker, taken_at=at, orchestrator=log, deployment=deployment, variables=variables,
-        pods=_pods(context, config), stock=_stock(context, config, [rows["row"]]), **(rows | own),
+        worker=worker, taken_at=at, pods=_pods(context, config), stock=_stock(context, config, [rows["row"]]),
+        **(platform | rows | own),
     )  # fmt: skip
 
 
@@ -89,7 +89,7 @@ def _all(context: Context, config: Orchestrator) -> Evidence:
     """Every worker past its limit in spawning, oldest first; what they share is read once."""
     at = context.now()
     rows = _tables(context, config, "")
-    log, deployment, variables = read_railway(context, config, "")
+    platform = vars(read_railway(context, config, ""))
     limit, most = float(context.limits["spawning_s"]), int(context.limits["workers_at_once"])
     stuck = [
         r for r in (rows["workers"].value if isinstance(rows["workers"], Known) else ())
@@ -105,10 +105,10 @@ def _all(context: Context, config: Orchestrator) -> Evidence:
     with ReaderPool(max_workers=8) as pool:
         each = tuple(pool.map(one, stuck[:most]))
     return Evidence(
-        worker="", names=names_of(config), taken_at=at, orchestrator=log, deployment=deployment, variables=variables, each=each,
+        worker="", names=names_of(config), taken_at=at, each=each,
         not_looked_at=tuple(r.id for r in stuck[most:]), pods=_pods(context, config),
         stock=_stock(context, config, [x.row for x in each]),
-        **(rows | dict.fromkeys(OWN, Absent(proof="about all workers past their limit"))),
+        **(platform | rows | dict.fromkeys(OWN, Absent(proof="about all workers past their limit"))),
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from runbooks.core.nightly import SystemCheck
 from runbooks.core.orchestrator_config import DatabaseConfig, Orchestrator, RailwayConfig, WorkerLogs
 from runbooks.core.reading import ODD_ANSWER
+from runbooks.parsers.railway import FAILED
 from runbooks.parsers.ssh_key import describe_key_text, public_shape
 from tasks.clients.railway import RailwayClient
 from tasks.clients.runpod import NotFound, RunPodClient
@@ -136,7 +137,7 @@ def _platform(config: Orchestrator) -> Iterator[SystemCheck]:
     try:
         client = RailwayClient(railway, installation_redactor())
         try:
-            found, (_, status), sealed = client.variables(), client.deployment(), sealed_of(client)
+            found, (running, newer), sealed = client.variables(), client.service(), sealed_of(client)
             yield from _token(client, railway)
         finally:
             client.close()
@@ -144,8 +145,11 @@ def _platform(config: Orchestrator) -> Iterator[SystemCheck]:
         fix = f"set {where(railway.token_env)} to {TOKENS[railway.token_kind]}, or correct token_kind, project, environment and service"
         yield check_of("railway", "FAULT", str(e), fix)
         return
+    status = running.status if running else "none"
     fix = "" if status == "SUCCESS" else "railway logs --deployment; then deploy again or roll back"
-    yield check_of("railway", "ok" if status == "SUCCESS" else "FAULT", f"newest deployment: {status or 'none'}", fix)
+    yield check_of("railway", "ok" if status == "SUCCESS" else "FAULT", f"deployment in service: {status}", fix)
+    if newer and newer[0].status == FAILED:
+        yield check_of("railway newest", "FAULT", f"{newer[0].words} failed; the one before it still runs", "read its build log")
     yield from _variables(config, found, sealed, local)
 
 

@@ -13,6 +13,7 @@ from tests.support.engine_rig import Rig
 from tests.support.s3 import ADMIN, Proxy, S3Server
 from tests.support.sshd_room import Room
 from tests.tasks.spawning.conftest import POD, WORKER, World
+from tests.tasks.spawning.test_service import crashed
 
 pytestmark = pytest.mark.scored(fault="none: the whole way", point="-")
 
@@ -140,3 +141,30 @@ def test_a_pod_that_comes_up_during_approval_is_left_alone(rig: Rig, folder: Pat
     runs.approve(run, choice="end the pod")
     assert world.runpod.count("DELETE") == 0
     assert POD in world.runpod.pods
+
+
+def test_a_crashed_orchestrator_is_started_again_after_an_approval(rig: Rig, folder: Path, world: World) -> None:
+    """Asked first; nobody else's deployment is touched; proven by a cycle of its own."""
+    world.row(status="active", beat_s=5)
+    world.pod()
+    world.railway.lines, world.railway.status = [], "CRASHED"
+    runs = real(rig, folder, "stuck-spawning", "workers", world.fleet(), world.environment())
+    run = runs.run("approve")
+    assert outcome(run) == "waiting"
+    assert world.railway.begun == []
+    runs.approve(run, choice="restart the service")
+    assert outcome(run) == "fixed", runs.report()
+    assert world.railway.begun == ["dep1"]
+    (act,) = runs.report()["acts"]
+    assert (act["kinds"], act["outcome"]) == (["restart-service"], "done")
+
+
+def test_an_orchestrator_that_cycles_again_during_approval_is_left_alone(rig: Rig, folder: Path, world: World) -> None:
+    crashed(world)
+    runs = real(rig, folder, "stuck-spawning", "workers", world.fleet(), world.environment())
+    run = runs.run("approve")
+    assert outcome(run) == "waiting"
+    world.railway.status = "SUCCESS"
+    world.railway.cycle()
+    runs.approve(run, choice="restart the service")
+    assert world.railway.begun == []

@@ -59,6 +59,8 @@ ORDERS: dict[str, tuple[str, str]] = {
     "start-worker": (r"start (?:workers|worker by worker)\b", r"(?:re)?start .*\b(?:it|workers?)\b"),
     "start-worker-unverified": (r"start (?:workers|worker by worker)\b", r"(?:re)?start .*\b(?:it|workers?)\b"),
     "set-railway-variable": (NEVER, r"set (?:the|a) variable\b"),
+    "restart-service": (r"restart (?:the )?(?:service|orchestrator)\b", r"expect the change from a restart\b"),
+    "redeploy-service": (r"(?:re)?deploy .*\b(?:service|orchestrator|removed)\b", NEVER),
     "mark-worker-row": (r"(?:mark|set) the row\b", NEVER),
     "terminate-pod": (r"(?:terminate|end|delete|move) .*\bpods?\b|respawn\b", r"(?:terminate|end) (?:it|worker)\b"),
     "stop-pod": (r"(?:stop|end|move) .*\bpods?\b|respawn\b", r"(?:stop|end) (?:it|worker)\b"),

@@ -42,6 +42,8 @@ RUN = {  # action kind -> the test that runs its printed commands on the real fa
     "add-public-key": "tests/tasks/ssh/test_printed.py::test_what_is_printed_repairs_the_log_in",
     "mark-worker-row": "tests/tasks/spawning/test_printed.py::test_a_row_is_marked",
     "set-railway-variable": "tests/tasks/spawning/test_printed.py::test_a_variable_of_the_orchestrator_is_set",
+    "restart-service": "tests/tasks/spawning/test_service.py::test_what_is_printed_starts_the_service",
+    "redeploy-service": "tests/tasks/spawning/test_service.py::test_what_is_printed_starts_the_service",
     "terminate-pod": "tests/tasks/spawning/test_printed.py::test_a_pod_is_ended_or_stopped_by_its_id",
     "stop-pod": "tests/tasks/spawning/test_printed.py::test_a_pod_is_ended_or_stopped_by_its_id",
     "start-worker": "tests/tasks/spawning/test_printed.py::test_a_worker_is_started",

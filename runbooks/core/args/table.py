@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from runbooks.core.args import checkpoints, containers, nodes, rendezvous, ssh, workers
+from runbooks.core.args import checkpoints, containers, nodes, rendezvous, service, ssh, workers
 from runbooks.core.args.base import Args
 
 ARGS: dict[str, type[Args]] = {
@@ -51,6 +51,8 @@ ARGS: dict[str, type[Args]] = {
     "start-worker": workers.StartWorker,
     "start-worker-unverified": workers.StartWorker,
     "set-railway-variable": workers.SetVariable,
+    "restart-service": service.ServiceAsRead,
+    "redeploy-service": service.ServiceAsRead,
     "mark-worker-row": workers.MarkWorkerRow,
     "terminate-pod": workers.EndPod,
     "stop-pod": workers.EndPod,

@@ -99,6 +99,7 @@ def evidence(given: dict[str, Any]) -> dict[str, Any]:
         "inside": reading(INSIDE, given.get("inside", {})), "stored_log": reading(None, given.get("stored")),
         "usual": reading({"image": "org/app:1"}, given.get("usual")),
         "orchestrator": orchestrator(given), "deployment": reading(None, given.get("deployment", "SUCCESS")),
+        "service": given.get("service"), "newer": given.get("newer", []),
         "variables": reading({"names": []}, given.get("variables")), "tasks": reading(None, given.get("tasks", [])),
         "queued": reading(None, given.get("queued", 0)),
         "stock": reading({"gpu_type": "RTX 4090", "gpus": 1}, given.get("stock")),
