@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from runbooks.core.base import Frozen
+from runbooks.core.times import utc
 from runbooks.parsers.fields import given
 
 CAME_UP = ("SUCCESS", "CRASHED", "SLEEPING")  # source: docs.railway.com/reference/deployments; a failed one replaces nothing
@@ -27,7 +28,7 @@ class Deployment(Frozen):
     def words(self) -> str:
         """How a sentence names it."""
         of = f" of commit {self.commit[:8]}" if self.commit else ""
-        return f"the deployment{of}" + (f" of {self.created:%Y-%m-%d %H:%M} UTC" if self.created else "")
+        return f"the deployment{of}" + (f" of {utc(self.created)}" if self.created else "")
 
 
 def deployment_of(node: Mapping[str, Any]) -> Deployment:

@@ -133,7 +133,7 @@ CASES = [
     (no_sshd, "no-sshd-in-image confirmed", State.UNHEALTHY, ()),
     (died, "worker-died confirmed", State.UNHEALTHY, ("stop-pod", "terminate-pod")),
     (never_started, "worker-not-started confirmed", State.UNHEALTHY, ("start-worker-unverified",)),
-    (orchestrator_down, "orchestrator-down confirmed", State.UNHEALTHY, ("start-worker-unverified",)),
+    (orchestrator_down, "orchestrator-down confirmed", State.UNHEALTHY, ("restart-service", "start-worker-unverified")),
     (key_missing, "private-half-missing confirmed", State.UNHEALTHY, ("set-railway-variable", "start-worker-unverified")),
     (old_heartbeat, "worker-died confirmed", State.UNHEALTHY, ("start-worker-unverified", "stop-pod", "terminate-pod")),
 ]
