@@ -64,8 +64,8 @@ COMPARED = {  # what only the action compares with the world before it acts, or 
     "actor_id", "backend", "boot_id", "bus_id", "cgroup", "command", "delete.elsewhere", "delete.identity", "delete.size", "detached",
     "device", "digest", "endpoint", "expect", "expect_freed_bytes", "fingerprint", "from", "gid", "gone", "gpu_uuids", "hash", "head",
     "home", "identity", "inode", "job", "keep", "keys", "kept", "last_cycle", "life", "machine", "match", "mode", "moving", "node",
-    "older_than_s", "parts", "pidfile", "pod", "processes.command", "processes.uid", "rendezvous", "run", "running", "setup_timeout_s", "sid",
-    "size", "sleep", "started_at", "status", "step", "tasks", "to_gid", "to_mode", "to_uid", "type", "uid", "vouched", "was", "where",
+    "older_than_s", "parts", "pidfile", "pod", "processes.command", "processes.uid", "rendezvous", "run", "running", "setup_timeout_s",
+    "sid", "size", "sleep", "started_at", "status", "step", "tasks", "to_gid", "to_mode", "to_uid", "type", "uid", "vouched", "was", "where",
     "worker", "engine", "socket", "name", "from_tier", "to_tier", "tier", "parent",
 }  # fmt: skip
 NO_SITUATION = {"probe-rendezvous", "normalise-secret"}  # their tests in the table of printed.py show what they name
