@@ -9,7 +9,7 @@ from runbooks.core.orchestrator_config import DatabaseConfig
 from runbooks.core.reading import UnknownReason
 from runbooks.core.redact import Redactor
 from runbooks.parsers.worker_rows import TaskRow, WorkerRow
-from tasks.clients.worker_rows import MOST, columns, task_of, whole, worker_of
+from tasks.clients.worker_rows import MOST, PAGE, all_pages, columns, task_of, whole, worker_of
 from tasks.credentials import credential
 from tasks.transport.base import TransportError
 
@@ -25,6 +25,9 @@ class WorkerDb(Protocol):
 
     def workers(self) -> tuple[WorkerRow, ...]:
         """The newest rows. Raises TransportError."""
+
+    def all_workers(self) -> tuple[WorkerRow, ...]:
+        """Every row, however old, by pages. Raises TransportError where they are not all of them."""
 
     def worker(self, id: str) -> WorkerRow | None:
         """One row, however old; None where there is none of that id. Raises TransportError."""
@@ -66,6 +69,14 @@ class SqlDb:
         w = self._config.workers
         sql = f"SELECT {_list(columns(self._config))} FROM {_name(w.table)} ORDER BY {_name(w.created)} DESC LIMIT 500"  # noqa: S608
         return tuple(worker_of(self._config, r) for r in self._rows(sql, {}))
+
+    def all_workers(self) -> tuple[WorkerRow, ...]:
+        """Every row by pages, each after the last id of the one before; as many as the table counts, or none."""
+        w = self._config.workers
+        id = f"CAST({_name(w.id)} AS text)"
+        page = f"SELECT {_list(columns(self._config))} FROM {_name(w.table)} WHERE {id} > :after ORDER BY {id} LIMIT {PAGE}"  # noqa: S608
+        count = f"SELECT count(*) AS n FROM {_name(w.table)}"  # noqa: S608
+        return all_pages(lambda after: self._rows(page, {"after": after}), int(self._rows(count, {})[0]["n"]), self._config, self.shown)
 
     def worker(self, id: str) -> WorkerRow | None:
         """The row of that id."""

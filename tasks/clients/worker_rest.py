@@ -10,7 +10,7 @@ from runbooks.core.orchestrator_config import DatabaseConfig
 from runbooks.core.reading import UnknownReason
 from runbooks.core.redact import Redactor
 from runbooks.parsers.worker_rows import TaskRow, WorkerRow
-from tasks.clients.worker_rows import MOST, columns, task_of, whole, worker_of
+from tasks.clients.worker_rows import MOST, PAGE, all_pages, columns, task_of, whole, worker_of
 from tasks.credentials import credential, where
 from tasks.transport.base import TransportError
 from tasks.transport.http import WHOLE, read_whole
@@ -36,6 +36,17 @@ class RestDb:
         w = self._config.workers
         ask = {"select": ",".join(columns(self._config)), "order": f"{w.created}.desc", "limit": "500"}
         return tuple(worker_of(self._config, r) for r in self._ask("GET", w.table, ask)[0])
+
+    def all_workers(self) -> tuple[WorkerRow, ...]:
+        """Every row by pages, each after the last id of the one before, also where the server cuts pages; or none."""
+        w = self._config.workers
+        ask = {"select": ",".join(columns(self._config)), "order": f"{w.id}.asc", "limit": str(PAGE)}
+        count = self._total(self._ask("GET", w.table, {"select": w.id, "limit": "1"}, {"Prefer": "count=exact"})[1])
+
+        def page(after: str) -> list[dict[str, Any]]:
+            return self._ask("GET", w.table, ask | ({w.id: f"gt.{after}"} if after else {}))[0]
+
+        return all_pages(page, count, self._config, self.shown)
 
     def worker(self, id: str) -> WorkerRow | None:
         """The row of that id."""
