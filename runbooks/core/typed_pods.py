@@ -2,7 +2,7 @@
 
 import shlex
 
-from runbooks.core.args.workers import MarkWorkerRow
+from runbooks.core.args.workers import MarkWorkerRow, RecoverPodId
 from runbooks.core.base import Frozen
 from runbooks.core.worker_ids import in_sql
 
@@ -36,6 +36,22 @@ def marking(args: MarkWorkerRow, names: OwnNames) -> str:
         f"UPDATE {_sql(names.table)} SET {_sql(names.status)} = {in_sql(args.to)} "  # noqa: S608
         f"WHERE CAST({_sql(names.id)} AS text) = {in_sql(args.worker)} AND {_sql(names.status)} = {in_sql(args.was)} "
         f"AND {_sql(names.heartbeat)} IS NOT DISTINCT FROM {beat} AND COALESCE({pod}, '') = {in_sql(args.pod)}"
+    )
+    return f'psql "${names.database}" -c {shlex.quote(update)}'
+
+
+def naming(args: RecoverPodId, names: OwnNames) -> str:
+    """The pod's id in the row, where the row names none; the other keys of its metadata stay."""
+    table, id, status = _sql(names.table), f"CAST({_sql(names.id)} AS text)", _sql(names.status)
+    if names.metadata:
+        old = f"{_sql(names.metadata)} ->> {in_sql(names.pod)}"
+        key = f"CAST(json_build_object({in_sql(names.pod)}, {in_sql(args.pod)}) AS jsonb)"
+        change = f"{_sql(names.metadata)} = COALESCE(CAST({_sql(names.metadata)} AS jsonb), '{{}}') || {key}"
+    else:
+        old, change = f"CAST({_sql(names.pod)} AS text)", f"{_sql(names.pod)} = {in_sql(args.pod)}"
+    update = (
+        f"UPDATE {table} SET {change} WHERE {id} = {in_sql(args.worker)} AND {status} = {in_sql(args.was)} "  # noqa: S608
+        f"AND COALESCE({old}, '') = ''"
     )
     return f'psql "${names.database}" -c {shlex.quote(update)}'
 

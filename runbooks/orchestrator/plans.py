@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from runbooks.core.args.workers import EndPod, MarkWorkerRow, RowWas
+from runbooks.core.args.workers import EndPod, MarkWorkerRow, RecoverPodId, RowWas
 from runbooks.core.plan import Plan, Step
 from runbooks.core.reading import Known
-from runbooks.core.typed_pods import asking, marking
+from runbooks.core.typed_pods import asking, marking, naming
 from runbooks.core.verdict import Cause, Certainty
 from runbooks.core.worker_ids import is_plain
 from runbooks.orchestrator.sides import Sides
@@ -26,6 +26,8 @@ def offer(s: Sides, causes: Iterable[Cause]) -> tuple[tuple[Plan, ...], tuple[st
         for slug in ENDS:
             if any(known == slug and _about(subject, pod) for known, subject in sure):
                 made.append(_end(s, pod, slug))
+        if ("lost-pod-id", f"pod {pod.id} of worker {pod.name}") in sure:
+            made.append(_name(s, pod, s.by_id[pod.name]))
     plans = [p for p in made if isinstance(p, Plan)]
     most = s.limits.offered_most
     more = (f"{len(plans) - most} more pods and rows have a plan that is offered once these are done",) if len(plans) > most else ()
@@ -58,6 +60,18 @@ def _end(s: Sides, pod: Pod, slug: str) -> Plan | str:
         effect=f"pod {pod.id} is gone and costs nothing any more", loses=f"{disk}{'; ' if pod.network_volume else ' '}{kept}; {tasks}",
     )  # fmt: skip
     return Plan(name=f"end the pod: {pod.id}", steps=(step,), for_causes=(slug,), settle_s=10)
+
+
+def _name(s: Sides, pod: Pod, row: WorkerRow) -> Plan | str:
+    """The row names its pod again."""
+    if not is_plain(row.id) or not is_plain(pod.id):
+        return "a row or pod whose id is none that may stand in a command is not joined from here"
+    args = RecoverPodId(worker=row.id, was=row.status, pod=pod.id)
+    step = Step(
+        kind="recover-pod-id", owner=f"worker:{row.id}", args=args.plain(), commands=(naming(args, s.e.names),),
+        effect=f"the row names pod {pod.id}, so the orchestrator can look after it and end it",
+    )  # fmt: skip
+    return Plan(name=f"recover the pod id: {row.id}", steps=(step,), for_causes=("lost-pod-id",), settle_s=2)
 
 
 def _row(s: Sides, row: WorkerRow) -> Plan | str:

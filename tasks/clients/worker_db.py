@@ -41,6 +41,9 @@ class WorkerDb(Protocol):
     def mark(self, row: WorkerRow, status: str) -> int:
         """Set the status if the row is as it was read; how many rows changed. Raises TransportError."""
 
+    def name_pod(self, row: WorkerRow, pod: str) -> int:
+        """Write the pod's id where the row names none and is as it was read; how many rows changed. Raises TransportError."""
+
 
 def open_db(config: DatabaseConfig, redactor: Redactor) -> WorkerDb:
     """SQL first. Raises TransportError when neither way is configured."""
@@ -109,6 +112,20 @@ class SqlDb:
         )
         values = {"new": status, "id": row.id, "old": row.status, "beat": row.heartbeat, "pod": row.pod_id}
         return _run(self._execute(sql, values), self._explain)
+
+    def name_pod(self, row: WorkerRow, pod: str) -> int:
+        """UPDATE … WHERE the row has the status that was read, and no pod. The other keys of its metadata stay."""
+        w = self._config.workers
+        if w.metadata:
+            old, key = f"{_name(w.metadata)} ->> '{w.pod_id}'", f"jsonb_build_object('{w.pod_id}', CAST(:pod AS text))"
+            change = f"{_name(w.metadata)} = COALESCE(CAST({_name(w.metadata)} AS jsonb), '{{}}') || {key}"
+        else:
+            old, change = f"CAST({_name(w.pod_id)} AS text)", f"{_name(w.pod_id)} = :pod"
+        sql = (
+            f"UPDATE {_name(w.table)} SET {change} WHERE CAST({_name(w.id)} AS text) = :id "  # noqa: S608
+            f"AND {_name(w.status)} = :old AND COALESCE({old}, '') = ''"
+        )
+        return _run(self._execute(sql, {"pod": pod, "id": row.id, "old": row.status}), self._explain)
 
     def _rows(self, sql: str, values: dict[str, Any]) -> list[dict[str, Any]]:
         return _run(self._select(sql, values), self._explain)

@@ -84,6 +84,20 @@ class RestDb:
         rows, _ = self._ask("PATCH", w.table, ask, {"Prefer": "return=representation"}, {w.status: status})
         return len(rows)
 
+    def name_pod(self, row: WorkerRow, pod: str) -> int:
+        """PATCH the row where it names no pod. Its metadata is replaced only while it is what was read right before."""
+        w = self._config.workers
+        mine = {w.id: f"eq.{row.id}", w.status: f"eq.{row.status}"}
+        if not w.metadata:
+            ask = mine | {"or": f"({w.pod_id}.is.null,{w.pod_id}.eq.)"}
+            return len(self._ask("PATCH", w.table, ask, {"Prefer": "return=representation"}, {w.pod_id: pod})[0])
+        found, _ = self._ask("GET", w.table, mine | {"select": w.metadata})
+        if len(found) != 1 or not isinstance(old := found[0].get(w.metadata) or {}, dict) or old.get(w.pod_id):
+            return 0
+        same = {w.metadata: f"eq.{json.dumps(old)}" if found[0].get(w.metadata) is not None else "is.null"}
+        rows, _ = self._ask("PATCH", w.table, mine | same, {"Prefer": "return=representation"}, {w.metadata: old | {w.pod_id: pod}})
+        return len(rows)
+
     def _ask(
         self, method: str, table: str, ask: dict[str, str], headers: dict[str, str] | None = None, body: Any = None
     ) -> tuple[list[dict[str, Any]], Any]:

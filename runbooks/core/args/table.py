@@ -52,6 +52,7 @@ ARGS: dict[str, type[Args]] = {
     "start-worker-unverified": workers.StartWorker,
     "set-railway-variable": workers.SetVariable,
     "mark-worker-row": workers.MarkWorkerRow,
+    "recover-pod-id": workers.RecoverPodId,
     "terminate-pod": workers.EndPod,
     "stop-pod": workers.EndPod,
 }

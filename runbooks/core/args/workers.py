@@ -32,6 +32,14 @@ class MarkWorkerRow(Args):
     gone: bool = False  # only if the provider has neither that pod nor one of the worker's name, right before
 
 
+class RecoverPodId(Args):
+    """A row that names no pod, with the status that was read, and the one pod that has its name."""
+
+    worker: str
+    was: str = Field(alias="from")
+    pod: str
+
+
 class RowWas(Args):
     """A row that owns a pod, as it was read."""
 

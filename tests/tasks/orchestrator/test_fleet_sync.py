@@ -1,5 +1,6 @@
 """fleet-sync on a fake provider and a real PostgreSQL: what it finds, that no spoiled list decides, and its acts under a racer."""
 
+import json
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -11,11 +12,15 @@ from runbooks.core.verdict import Diagnosis, State
 from runbooks.parsers.runpod import Pod
 from tasks.clients.runpod import RunPodClient
 from tasks.clients.worker_db import SqlDb
+from tasks.clients.worker_rest import RestDb
 from tasks.context import ActionRefused
+from tasks.orchestrator.act_rows import recover_pod_id
 from tasks.spawning.act_pods import terminate_pod
 from tasks.spawning.act_rows import mark_worker_row
 from tests.support.bad_answers import Bad
+from tests.support.need import need_program
 from tests.support.postgrest import PostgRest
+from tests.support.printed import by_hand
 from tests.support.racing import meanwhile
 from tests.tasks.orchestrator.fleet_world import FleetWorld
 
@@ -85,6 +90,57 @@ def test_a_pod_id_that_a_failed_read_took(either: FleetWorld) -> None:
     either.pod("found1", "gpu-lost")
     _, d = either.look()
     assert causes(d) == ["lost-pod-id confirmed pod found1 of worker gpu-lost"]
+    step = step_of(d, "recover-pod-id")
+    either.do(BEATS, "gpu-lost")
+    recover_pod_id(step, either.context())
+    (row,) = either.do("SELECT metadata FROM workers WHERE id = 'gpu-lost'")
+    assert json.loads(row["metadata"]) == {"runpod_id": "found1", "orchestrator_status": "active"}, "the other keys stay"
+    assert either.look()[1].state is State.HEALTHY
+
+
+@pytest.mark.parametrize("what", ["a second pod", "the pod is gone", "another row names it", "the row names one", "the row ended", "cut"])
+def test_somebody_is_faster_than_the_recovery(either: FleetWorld, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    either.row("gpu-lost", runpod_id=None)
+    either.pod("found1", "gpu-lost")
+    step = step_of(either.look()[1], "recover-pod-id")
+    named = "UPDATE workers SET metadata = metadata || '{\"runpod_id\": \"%s\"}' WHERE id = '%s'"
+    none: tuple[Pod, ...] = ()
+    before: dict[str, Callable[[], Any]] = {
+        "a second pod": lambda: either.pod("found2", "gpu-lost"),
+        "the pod is gone": lambda: either.runpod.pods.pop("found1"),
+        "another row names it": lambda: either.do(named % ("found1", "gpu-w0")),
+        "the row names one": lambda: either.do(named % ("mine1", "gpu-lost")),
+        "the row ended": lambda: either.do("UPDATE workers SET status = 'terminated' WHERE id = 'gpu-lost'"),
+        "cut": lambda: monkeypatch.setattr(RunPodClient, "every_pod", lambda _: none),
+    }
+    before[what]()
+    then = either.do("SELECT * FROM workers ORDER BY id")
+    with pytest.raises(ActionRefused):
+        recover_pod_id(step, either.context())
+    assert either.do("SELECT * FROM workers ORDER BY id") == then
+
+
+@pytest.mark.parametrize("change", ["metadata = metadata || '{\"runpod_id\": \"mine1\"}'", "status = 'terminated'"])
+def test_the_row_changes_between_the_last_look_and_the_recovery(either: FleetWorld, change: str) -> None:
+    either.row("gpu-lost", runpod_id=None)
+    either.pod("found1", "gpu-lost")
+    step = step_of(either.look()[1], "recover-pod-id")
+    owner = SqlDb if either.way == "sql" else RestDb
+    other = partial(either.do, f"UPDATE workers SET {change} WHERE id = 'gpu-lost'")  # noqa: S608
+    with meanwhile(owner, "all_workers", other), pytest.raises(ActionRefused, match="not as it was read"):
+        recover_pod_id(step, either.context())
+    (row,) = either.do("SELECT metadata ->> 'runpod_id' AS pod FROM workers WHERE id = 'gpu-lost'")
+    assert row["pod"] != "found1"
+
+
+def test_the_printed_recovery_names_the_pod_once(by_sql: FleetWorld) -> None:
+    need_program("psql", "postgresql-client")
+    by_sql.row("gpu-lost", runpod_id=None)
+    by_sql.pod("found1", "gpu-lost")
+    step = step_of(by_sql.look()[1], "recover-pod-id")
+    assert by_hand([step]).stdout.strip() == "UPDATE 1"
+    assert by_sql.look()[1].state is State.HEALTHY
+    assert by_hand([step]).stdout.strip() == "UPDATE 0", "a row that names a pod keeps it"
 
 
 def test_a_worker_older_than_the_newest_thousand_rows_is_seen(either: FleetWorld) -> None:
