@@ -20,7 +20,7 @@ ALWAYS = (
 )
 
 
-@by_the_rules(SLUG)
+@by_the_rules("fleet-sync")
 def diagnose(e: Evidence, limits: Limits) -> Diagnosis:
     """Orphan pods, stale rows, ended rows whose pod costs on, lost pod ids. Only lists that are whole and alike decide."""
     if isinstance(e.rows, Absent):

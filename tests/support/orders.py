@@ -60,6 +60,7 @@ ORDERS: dict[str, tuple[str, str]] = {
     "start-worker-unverified": (r"start (?:workers|worker by worker)\b", r"(?:re)?start .*\b(?:it|workers?)\b"),
     "set-railway-variable": (NEVER, r"set (?:the|a) variable\b"),
     "mark-worker-row": (r"(?:mark|set) the row\b", NEVER),
+    "recover-pod-id": (r"write (?:the pod's|its) id into\b", NEVER),
     "terminate-pod": (r"(?:terminate|end|delete|move) .*\bpods?\b|respawn\b", r"(?:terminate|end) (?:it|worker)\b"),
     "stop-pod": (r"(?:stop|end|move) .*\bpods?\b|respawn\b", r"(?:stop|end) (?:it|worker)\b"),
 }
