@@ -9,7 +9,7 @@ from runbooks.core.table import since
 from runbooks.core.verdict import Diagnosis, State
 from runbooks.orchestrator.evidence import Evidence
 from runbooks.orchestrator.plans import offer
-from runbooks.orchestrator.sides import ENDED, LIVE, Limits, Sides, blind
+from runbooks.orchestrator.sides import Limits, Sides, blind
 from runbooks.parsers.runpod import Phase, Pod
 from runbooks.parsers.worker_rows import WorkerRow
 
@@ -75,7 +75,7 @@ def _owned(s: Sides, j: Judgment, pod: Pod, row: WorkerRow, told: str) -> str:
     about, says = f"{_both(pod)} of worker {row.id}", f"its row says {row.status}"
     if row.pod_id and row.pod_id != pod.id:
         j.say("ownership-unclear", LIKELY, told, f"the row of that name names another pod, {row.pod_id}", about=about)
-    elif row.status in LIVE:
+    elif row.status in s.e.live:
         if row.ended:
             j.say("resurrected-row", SURE, told, f"{says}, and its metadata holds {row.ended}", about=about)
         if not row.pod_id:
@@ -84,7 +84,7 @@ def _owned(s: Sides, j: Judgment, pod: Pod, row: WorkerRow, told: str) -> str:
         if pod.phase is Phase.EXITED:
             j.say("exited-pod-costs", LIKELY, told, f"{says}; a stopped pod keeps its disk, which costs on", about=about,
                   decides=(f"gpu-runbooks run stuck-spawning worker/{row.id}",))  # fmt: skip
-    elif row.status not in ENDED:
+    elif row.status not in s.e.ended:
         j.say("status-unknown", POSSIBLE, told, f"its row has the status {row.status}, of which nobody said what it means", about=about)
     elif s.reports(row):
         j.say("resurrected-row", LIKELY, told, f"{says}, and its worker reports: heartbeat {since(s.age(row.heartbeat))} ago", about=about)
@@ -121,7 +121,7 @@ def _podless(s: Sides, j: Judgment, row: WorkerRow) -> str:
 
 def _fit(s: Sides, j: Judgment) -> None:
     """Most of one side without a counterpart: then it is rather the wrong database, or the wrong account."""
-    live = [r for r in s.rows if r.status in LIVE]
+    live = [r for r in s.rows if r.status in s.e.live]
     sides = ("orphan-pod", len(s.there), "pods have no row"), ("stale-row", len(live), "rows that say they live have no pod")
     for slug, of, what in sides:
         count = len({c.subject for c in credible(j.causes) if c.slug == slug})

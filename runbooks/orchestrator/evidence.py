@@ -28,3 +28,6 @@ class Evidence(Frozen):
     )  # name of a pod -> the status of the row of that id, "" where there is no such row
     tasks: Reading[tuple[TaskRow, ...]] = Field(NOT_RECORDED, title="the tasks in progress")
     names: OwnNames = OwnNames()
+    live: tuple[str, ...] = ("active", "spawning")  # what the fleet file calls states of a worker that should have a pod
+    ended: tuple[str, ...] = ("terminated", "terminating", "crashed", "inactive", "error")  # or should have none
+    marked: str = "terminated"  # the one that is written where the pod is gone

@@ -79,7 +79,7 @@ def _row(s: Sides, row: WorkerRow) -> Plan | str:
     if not is_plain(row.id):
         return "a row whose id is none that may stand in a command is not marked from here"
     beat = row.heartbeat.isoformat() if row.heartbeat else None
-    args = MarkWorkerRow(worker=row.id, was=row.status, to="terminated", pod=row.pod_id, heartbeat=beat, gone=True)
+    args = MarkWorkerRow(worker=row.id, was=row.status, to=s.e.marked, pod=row.pod_id, heartbeat=beat, gone=True)
     held = s.held(row.id)
     step = Step(
         kind="mark-worker-row", owner=f"worker:{row.id}", args=args.plain(), commands=(marking(args, s.e.names),),

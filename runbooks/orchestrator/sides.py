@@ -10,9 +10,6 @@ from runbooks.orchestrator.evidence import Evidence
 from runbooks.parsers.runpod import Phase, Pod
 from runbooks.parsers.worker_rows import WorkerRow
 
-LIVE = ("active", "spawning")
-ENDED = ("terminated", "terminating", "crashed", "inactive", "error")
-
 
 class Limits(Frozen):
     """No defaults: they come from runbook.yaml, overridden by the fleet file."""
@@ -35,7 +32,8 @@ class Sides:
         self.rows = value_or(e.rows_again, ())
         every = value_or(e.pods_again, ())
         self.ours = tuple(sorted((p for p in every if e.prefix and p.name.startswith(e.prefix)), key=lambda p: p.id))
-        self.foreign = tuple(p for p in every if p not in self.ours)
+        mine = {p.id for p in self.ours}
+        self.foreign = tuple(p for p in every if p.id not in mine)
         self.there = tuple(p for p in self.ours if not is_gone(p))
         self.by_id = {r.id: r for r in self.rows}
         self.naming: dict[str, list[WorkerRow]] = {}
@@ -73,7 +71,7 @@ class Sides:
         """Rows that say they live, and neither their pod nor one of their name is there."""
         ids, names = {p.id for p in self.there}, {p.name for p in self.there}
         foreign = {p.id for p in self.foreign}
-        yield from (r for r in self.rows if r.status in LIVE and r.pod_id not in ids | foreign and r.id not in names)
+        yield from (r for r in self.rows if r.status in self.e.live and r.pod_id not in ids | foreign and r.id not in names)
 
 
 def is_gone(pod: Pod) -> bool:

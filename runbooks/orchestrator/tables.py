@@ -15,6 +15,7 @@ def tables(e: Evidence) -> Iterator[EvidenceTable]:
     owner = {r.pod_id: r for r in rows if r.pod_id}
     named = {r.id: r for r in rows}
     ours = [p for p in pods if e.prefix and p.name.startswith(e.prefix)]
+    mine = {p.id for p in ours}
     yield table("Pods of this orchestrator", "pod | name | state | row | row says | per hour | age | so far", (
         row(p.id, p.name, p.status or p.phase, r.id if r else "none", r.status if r else "", p.cost_per_hour, _ago(e, _born(p)),
             _sofar(e, p), about=f"pod {p.id}", worse=p.cost_per_hour or 0.0)
@@ -26,7 +27,7 @@ def tables(e: Evidence) -> Iterator[EvidenceTable]:
             worse=float(bool(r.pod_id) and r.pod_id not in there))
         for r in rows
     ))  # fmt: skip
-    others = (row(p.id, p.name, p.status or p.phase) for p in pods if p not in ours)
+    others = (row(p.id, p.name, p.status or p.phase) for p in pods if p.id not in mine)
     yield table("Pods of others in the account", "pod | name | state", others)
 
 

@@ -45,9 +45,15 @@ def _without_provider(context: Context, config: Orchestrator, e: TransportError)
     """The rows alone, where the provider cannot be asked: shown, and nothing follows from them."""
     no, db = Unknown(reason=e.reason, detail=e.detail), _database(context, config)
     return Evidence(
-        taken_at=context.now(), prefix=config.runpod.name_prefix, names=names_of(config), pods=no, pods_again=no,
+        taken_at=context.now(), **_told(config), pods=no, pods_again=no,
         rows=_rows(context, config, db), rows_again=NOT_ASKED, pods_by_id=no, rows_by_id=NOT_ASKED, tasks=NOT_ASKED,
     )  # fmt: skip
+
+
+def _told(config: Orchestrator) -> dict[str, Any]:
+    """What the fleet file says of both sides."""
+    w = config.database.workers
+    return {"prefix": config.runpod.name_prefix, "names": names_of(config), "live": w.live, "ended": w.ended, "marked": w.marked}
 
 
 def _database(context: Context, config: Orchestrator) -> WorkerDb | Unknown:
@@ -62,7 +68,7 @@ def _look(context: Context, config: Orchestrator, client: RunPodClient, db: Work
     pods, rows = _pods(context, client), _rows(context, config, db)
     context.sleep(limits.gap_s)
     again, later = _pods(context, client), _rows(context, config, db)
-    return Evidence(taken_at=context.now(), prefix=config.runpod.name_prefix, names=names_of(config), pods=pods, rows=rows,
+    return Evidence(taken_at=context.now(), **_told(config), pods=pods, rows=rows,
                     pods_again=again, rows_again=later, tasks=_tasks(context, config, db))  # fmt: skip
 
 

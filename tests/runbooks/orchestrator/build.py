@@ -47,7 +47,8 @@ def evidence(given: dict[str, Any]) -> Evidence:
         "rows_by_id": {p["name"]: "" for p in pods if p["name"] not in named},
     }  # fmt: skip
     read |= {k: v for k, v in given.items() if k not in ("rows", "pods", "tasks") or isinstance(v, dict)}
-    return Evidence.model_validate({"taken_at": NOW.isoformat(), "prefix": "gpu-"} | {k: known(v) for k, v in read.items()})
+    plain = {"taken_at": NOW.isoformat(), "prefix": "gpu-"} | {k: read.pop(k) for k in ("live", "ended", "marked") if k in read}
+    return Evidence.model_validate(plain | {k: known(v) for k, v in read.items()})
 
 
 def judge(given: dict[str, Any]) -> Diagnosis:

@@ -92,3 +92,19 @@ def test_a_worker_that_reports_during_the_approval_keeps_its_row(rig: Rig, tmp_p
     world.do("UPDATE workers SET last_heartbeat = now() WHERE id = $1", f"gpu-{own}")
     w.approve(run)
     assert world.status(f"gpu-{own}") == "active"
+
+
+def test_a_lost_pod_id_is_written_again(rig: Rig, tmp_path: Path, world: FleetWorld, own: str) -> None:
+    """Asked for first; the worker reports all the while, which does not stand against it."""
+    world.row(f"gpu-{own}", runpod_id=None)
+    world.pod(f"{own}a", f"gpu-{own}")
+    w = real(rig, tmp_path, world)
+    assert outcome(w.run("diagnose")) == "sick"
+    run = w.run("approve")
+    assert outcome(run) == "waiting"
+    world.do("UPDATE workers SET last_heartbeat = now() WHERE id = $1", f"gpu-{own}")
+    w.approve(run)
+    assert outcome(run) == "fixed", w.report()["timeline"]
+    (row,) = world.do("SELECT metadata ->> 'runpod_id' AS pod FROM workers WHERE id = $1", f"gpu-{own}")
+    assert row["pod"] == f"{own}a"
+    assert w.report()["after"]["state"] == "healthy"
