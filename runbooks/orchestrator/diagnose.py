@@ -33,7 +33,7 @@ def diagnose(e: Evidence, limits: Limits) -> Diagnosis:
     waits += [line for row in s.podless() if (line := _podless(s, j, row))]
     for pod in s.foreign:
         for row in s.naming.get(pod.id, ()):
-            said = f"the pod is named {pod.name or '?'}, which does not begin with {e.prefix}"
+            said = f"the pod is named {pod.name or '?'}, which does not start with {e.prefix}"
             about = f"{_both(pod)} of worker {row.id}"
             j.say("ownership-unclear", LIKELY, f"row {row.id} says {row.status} and names it", said, about=about)
     _fit(s, j)

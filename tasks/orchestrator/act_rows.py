@@ -42,7 +42,7 @@ def _alone(a: RecoverPodId, config: Orchestrator, context: Context) -> None:
     except TransportError as e:
         raise ActionRefused(RefusalCode.CANNOT_CHECK, f"the pods could not be listed again: {e}") from None
     if not a.worker.startswith(config.runpod.name_prefix):
-        raise ActionRefused(RefusalCode.NOT_OURS, f"worker {a.worker} is not this orchestrator's: its id does not begin with its prefix")
+        raise ActionRefused(RefusalCode.NOT_OURS, f"worker {a.worker} is not this orchestrator's: its id does not start with its prefix")
     if mine != [a.pod]:
         raise ActionRefused(RefusalCode.TARGET_CHANGED, f"pods with the name {a.worker} are now: {', '.join(mine[:5]) or 'none'}")
 
