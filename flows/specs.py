@@ -135,6 +135,12 @@ SPECIAL: dict[str, dict[str, Any]] = {  # RunbookSpec's optional fields, and the
         "targets": lambda fleet: ("workers", "worker") if fleet.orchestrator else (),
         "nightly_targets": lambda fleet: ("workers",) if fleet.orchestrator else (),
     },
+    "fleet-sync": {
+        "nightly": None,
+        "about": no_node,
+        "targets": lambda fleet: ("fleet",) if fleet.orchestrator else (),
+        "nightly_targets": lambda fleet: ("fleet",) if fleet.orchestrator else (),
+    },
 }
 
 SLUGS: tuple[str, ...] = tuple(dict.fromkeys((*SPECIAL, *runbook_slugs())))

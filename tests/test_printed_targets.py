@@ -24,6 +24,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "finish-deletion": ("name",),
     "free-engine-space": ("engine",),
     "mark-worker-row": ("worker", "from", "to", "pod", "heartbeat"),
+    "recover-pod-id": ("worker", "from", "pod"),
     "normalise-key": ("path", "aside"),
     "prune-checkpoints": ("delete.name",),
     "put-back-checkpoint": ("name", "was"),
@@ -65,7 +66,9 @@ COMPARED = {  # what only the action compares with the world before it acts, or 
     "device", "digest", "endpoint", "expect", "expect_freed_bytes", "fingerprint", "from", "gid", "gone", "gpu_uuids", "hash", "head",
     "home", "identity", "inode", "job", "keep", "keys", "kept", "last_cycle", "life", "machine", "match", "mode", "moving", "node",
     "older_than_s", "parts", "pidfile", "pod", "processes.command", "processes.uid", "rendezvous", "run", "running", "setup_timeout_s",
-    "sid", "size", "sleep", "started_at", "status", "step", "tasks", "to_gid", "to_mode", "to_uid", "type", "uid", "vouched", "was", "where",
+    "sid", "size", "sleep", "started_at", "status", "step", "tasks", "to_gid", "to_mode", "to_uid", "type", "uid", "vouched",
+    "was", "where",
+    "rows", "rows.pod", "rows.status", "rows.worker",
     "worker", "engine", "socket", "name", "from_tier", "to_tier", "tier", "parent",
 }  # fmt: skip
 NO_SITUATION = {"probe-rendezvous", "normalise-secret"}  # their tests in the table of printed.py show what they name

@@ -280,7 +280,6 @@ FORMS = {  # modules of runbooks that look into text themselves, and why that ju
     "rendezvous/life.py": "the form of an id",
     "rendezvous/runs.py": "a run's id in the symptom",
     "spawning/capacity.py": "names of variables",
-    "spawning/words.py": "the form of an id",
     "gpu/activity.py": "names of open files",
     "gpu/dead.py": "names of kernel functions and programs",
     "gpu/benign.py": "names of kernel functions, programs and units",

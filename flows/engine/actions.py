@@ -43,6 +43,7 @@ from tasks.gpu.act_leader import reset_node_jobs
 from tasks.gpu.act_processes import continue_processes, terminate_processes
 from tasks.gpu.act_quarantine import quarantine_node
 from tasks.gpu.act_reset import reset_gpu
+from tasks.orchestrator.act_rows import recover_pod_id
 from tasks.ray.act import restart_raylet, stop_ray_job
 from tasks.rendezvous.act import defragment_etcd, delete_run_keys, probe_rendezvous, start_etcd
 from tasks.rendezvous.act_restore import restore_run_keys
@@ -176,6 +177,7 @@ ACTIONS: dict[str, Action] = {
     "restart-service": Action(restart_service, within_s=120),
     "redeploy-service": Action(redeploy_service, within_s=120),
     "mark-worker-row": Action(mark_worker_row, within_s=120),
+    "recover-pod-id": Action(recover_pod_id, within_s=300),
     "terminate-pod": Action(terminate_pod, within_s=300),
     "stop-pod": Action(stop_pod, within_s=300),  # what is on its container disk is lost
 }

@@ -225,6 +225,9 @@ KINDS: dict[str, ActionKind] = {
     "mark-worker-row": ActionKind(
         DISRUPTIVE, Harsh.A_RETRY, "sets the status of one worker's row, if the row is unchanged", "the row has that status",
         "set the previous status, {from}, in the row of worker {worker}", ends_worker_row),
+    "recover-pod-id": ActionKind(
+        DISRUPTIVE, Harsh.NOTHING, "writes the id of a pod into the row of its worker, if the row names none", "the row names the pod",
+        "take the pod's id, {pod}, out of the row of worker {worker} again", SPARES),
     "terminate-pod": ActionKind(
         DESTRUCTIVE, Harsh.DATA, "ends one pod for good, with its disk", "the pod is gone", CANNOT, ends_pod),
     "stop-pod": ActionKind(

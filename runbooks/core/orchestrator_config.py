@@ -34,6 +34,17 @@ class WorkerTable(Frozen):
     changed: str = Field(default="updated_at", pattern=COLUMN)
     pod_id: str = Field(default="runpod_id", pattern=COLUMN)  # a column, or a key of `metadata`
     metadata: str = ""  # JSON column that holds `pod_id`; empty: `pod_id` is a column itself
+    live: tuple[str, ...] = Field(default=("active", "spawning"), min_length=1)  # states of a worker that should have a pod
+    ended: tuple[str, ...] = Field(default=("terminated", "terminating", "crashed", "inactive", "error"), min_length=1)  # or none
+    marked: str = Field(default="terminated", min_length=1)  # the one of `ended` that fleet-sync writes where the pod is gone
+
+    @model_validator(mode="after")
+    def _either(self) -> "WorkerTable":
+        if both := sorted(set(self.live) & set(self.ended)):
+            raise ValueError(f"live and ended: {both[0]} is in both; name it in one of them")
+        if self.marked not in self.ended:
+            raise ValueError(f"marked: {self.marked} is none of `ended`; name one of them")
+        return self
 
 
 class TaskTable(Frozen):

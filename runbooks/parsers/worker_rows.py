@@ -14,6 +14,7 @@ class WorkerRow(Frozen):
     heartbeat: datetime | None = None
     changed: datetime | None = None
     pod_id: str = ""
+    ended: str = ""  # a mark of its end in its metadata: key and value
 
 
 class TaskRow(Frozen):

@@ -8,9 +8,11 @@ from runbooks.core.judgment import LIKELY, SURE, credible, findings, state_of, t
 from runbooks.core.reading import Absent, Known
 from runbooks.core.rules import book, by_the_rules
 from runbooks.core.times import utc
+from runbooks.core.typed_pods import asking
 from runbooks.core.unexplained import HISTORY, not_used
 from runbooks.core.unread import missing
 from runbooks.core.verdict import Diagnosis, Finding, State
+from runbooks.core.worker_ids import in_shell, in_sql, is_plain
 from runbooks.parsers.runpod import LogEvent, read_log_line
 from runbooks.spawning.all_workers import judge_all
 from runbooks.spawning.around import DONE, is_of_others, judge_around, judge_others
@@ -20,9 +22,8 @@ from runbooks.spawning.inside import UP, judge_inside, judge_without_inside
 from runbooks.spawning.limits import Limits
 from runbooks.spawning.plans import common_cause, offer
 from runbooks.spawning.pods import judge_pod
-from runbooks.spawning.typed import asking, log_in
+from runbooks.spawning.typed import log_in
 from runbooks.spawning.view import SpawningView
-from runbooks.spawning.words import in_shell, in_sql, is_plain
 from runbooks.triage.text import failures, findings_of
 
 __all__ = ["Limits", "diagnose", "is_coming"]

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from runbooks.core.base import Frozen
 from runbooks.core.reading import NOT_RECORDED, Reading
+from runbooks.core.typed_pods import OwnNames
 from runbooks.parsers.railway import Deployment
 from runbooks.parsers.runpod import Pod
 from runbooks.parsers.worker_rows import TaskRow, WorkerRow
@@ -100,27 +101,6 @@ class Usual(Frozen):
 
     image: str
     seconds: tuple[float, ...]  # one for each pod
-
-
-class OwnNames(Frozen):
-    """What the fleet file calls the things that a person's own commands name."""
-
-    user: str = "root"  # of the log-in to pods
-    log: str = ""  # where the worker writes, in the pod
-    database: str = "DATABASE_URL"  # variable that holds the connection string
-    table: str = "workers"  # and its columns
-    id: str = "id"
-    status: str = "status"
-    heartbeat: str = "last_heartbeat"
-    pod: str = "runpod_id"
-    metadata: str = ""  # JSON column that holds `pod`
-    pods: str = "https://rest.runpod.io/v1"  # where the provider answers
-    pods_key: str = "RUNPOD_API_KEY"  # variable that holds its API key
-    platform: str = "https://backboard.railway.com/graphql/v2"  # where the orchestrator's own platform does
-    platform_header: str = "Project-Access-Token: $RAILWAY_TOKEN"  # who asks it
-    project: str = ""  # ids
-    environment: str = ""
-    service: str = ""
 
 
 class Evidence(Frozen):

@@ -3,16 +3,17 @@
 from runbooks.core.args.workers import EndPod, MarkWorkerRow, SetVariable, StartWorker
 from runbooks.core.plan import Plan, Step
 from runbooks.core.reading import Known
+from runbooks.core.typed_pods import asking, marking
 from runbooks.core.verdict import Cause, Certainty
+from runbooks.core.worker_ids import is_plain
 from runbooks.parsers.runpod import Phase, Pod
 from runbooks.spawning.around import DONE
 from runbooks.spawning.evidence import PodInside
 from runbooks.spawning.inside import UP
 from runbooks.spawning.parsers.orchestrator_log import last_words
 from runbooks.spawning.service import bring_back
-from runbooks.spawning.typed import asking, marking, setting, starting
+from runbooks.spawning.typed import setting, starting
 from runbooks.spawning.view import SpawningView
-from runbooks.spawning.words import is_plain
 
 STARTS = ("worker-not-started", "worker-died")
 ROW_FOLLOWS = ("pod-gone", "pod-never-existed", "pod-terminated")

@@ -6,9 +6,9 @@ import shlex
 from runbooks.core.args.service import ServiceAsRead
 from runbooks.core.plan import Plan, Step
 from runbooks.core.reading import Known
+from runbooks.core.typed_pods import OwnNames
 from runbooks.core.verdict import Cause
 from runbooks.parsers.railway import CAME_UP, ON_ITS_WAY, REDEPLOY, RESTART
-from runbooks.spawning.evidence import OwnNames
 from runbooks.spawning.view import SpawningView
 
 DOWN = "orchestrator-down"

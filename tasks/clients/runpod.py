@@ -49,8 +49,12 @@ class RunPodClient:
 
     def pods(self) -> tuple[Pod, ...]:
         """All pods whose name has this orchestrator's prefix (REST v1). Raises TransportError."""
-        found = self._parse(parse_pods, self._json("GET", f"{self._config.rest_url}/pods"), "pods")
-        return tuple(p for p in found if p.name.startswith(self._config.name_prefix))
+        return tuple(p for p in self.every_pod() if p.name.startswith(self._config.name_prefix))
+
+    def every_pod(self) -> tuple[Pod, ...]:
+        """All pods of the account, those of others too (REST v1). Raises TransportError."""
+        found: tuple[Pod, ...] = self._parse(parse_pods, self._json("GET", f"{self._config.rest_url}/pods"), "pods")
+        return found
 
     def pod(self, pod_id: str) -> Pod:
         """One pod: REST v1, completed by GraphQL's runtime. Raises NotFound, TransportError."""
@@ -159,8 +163,13 @@ class RunPodClient:
             raise TransportError(UnknownReason.UNPARSABLE, f"{what}: {e}") from None
 
 
+def is_pod_id(text: str) -> bool:
+    """Whether it has the form of a pod's id."""
+    return bool(_ID.fullmatch(text))
+
+
 def _checked(pod_id: str) -> str:
-    if not _ID.fullmatch(pod_id):
+    if not is_pod_id(pod_id):
         raise TransportError(UnknownReason.FAILED, f"{pod_id!r} is no pod id")
     return pod_id
 

@@ -9,7 +9,7 @@ from runbooks.core.orchestrator_config import DatabaseConfig
 from runbooks.core.reading import UnknownReason
 from runbooks.core.redact import Redactor
 from runbooks.parsers.worker_rows import TaskRow, WorkerRow
-from tasks.clients.worker_rows import MOST, columns, task_of, whole, worker_of
+from tasks.clients.worker_rows import MOST, PAGE, all_pages, columns, task_of, whole, worker_of
 from tasks.credentials import credential
 from tasks.transport.base import TransportError
 
@@ -26,6 +26,9 @@ class WorkerDb(Protocol):
     def workers(self) -> tuple[WorkerRow, ...]:
         """The newest rows. Raises TransportError."""
 
+    def all_workers(self) -> tuple[WorkerRow, ...]:
+        """Every row, however old, by pages. Raises TransportError where they are not all of them."""
+
     def worker(self, id: str) -> WorkerRow | None:
         """One row, however old; None where there is none of that id. Raises TransportError."""
 
@@ -37,6 +40,9 @@ class WorkerDb(Protocol):
 
     def mark(self, row: WorkerRow, status: str) -> int:
         """Set the status if the row is as it was read; how many rows changed. Raises TransportError."""
+
+    def name_pod(self, row: WorkerRow, pod: str) -> int:
+        """Write the pod's id where the row names none and is as it was read; how many rows changed. Raises TransportError."""
 
 
 def open_db(config: DatabaseConfig, redactor: Redactor) -> WorkerDb:
@@ -66,6 +72,14 @@ class SqlDb:
         w = self._config.workers
         sql = f"SELECT {_list(columns(self._config))} FROM {_name(w.table)} ORDER BY {_name(w.created)} DESC LIMIT 500"  # noqa: S608
         return tuple(worker_of(self._config, r) for r in self._rows(sql, {}))
+
+    def all_workers(self) -> tuple[WorkerRow, ...]:
+        """Every row by pages, each after the last id of the one before; as many as the table counts, or none."""
+        w = self._config.workers
+        id = f"CAST({_name(w.id)} AS text)"
+        page = f"SELECT {_list(columns(self._config))} FROM {_name(w.table)} WHERE {id} > :after ORDER BY {id} LIMIT {PAGE}"  # noqa: S608
+        count = f"SELECT count(*) AS n FROM {_name(w.table)}"  # noqa: S608
+        return all_pages(lambda after: self._rows(page, {"after": after}), int(self._rows(count, {})[0]["n"]), self._config, self.shown)
 
     def worker(self, id: str) -> WorkerRow | None:
         """The row of that id."""
@@ -98,6 +112,20 @@ class SqlDb:
         )
         values = {"new": status, "id": row.id, "old": row.status, "beat": row.heartbeat, "pod": row.pod_id}
         return _run(self._execute(sql, values), self._explain)
+
+    def name_pod(self, row: WorkerRow, pod: str) -> int:
+        """UPDATE … WHERE the row has the status that was read, and no pod. The other keys of its metadata stay."""
+        w = self._config.workers
+        if w.metadata:
+            old, key = f"{_name(w.metadata)} ->> '{w.pod_id}'", f"jsonb_build_object('{w.pod_id}', CAST(:pod AS text))"
+            change = f"{_name(w.metadata)} = COALESCE(CAST({_name(w.metadata)} AS jsonb), '{{}}') || {key}"
+        else:
+            old, change = f"CAST({_name(w.pod_id)} AS text)", f"{_name(w.pod_id)} = :pod"
+        sql = (
+            f"UPDATE {_name(w.table)} SET {change} WHERE CAST({_name(w.id)} AS text) = :id "  # noqa: S608
+            f"AND {_name(w.status)} = :old AND COALESCE({old}, '') = ''"
+        )
+        return _run(self._execute(sql, {"pod": pod, "id": row.id, "old": row.status}), self._explain)
 
     def _rows(self, sql: str, values: dict[str, Any]) -> list[dict[str, Any]]:
         return _run(self._select(sql, values), self._explain)

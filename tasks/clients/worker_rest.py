@@ -10,7 +10,7 @@ from runbooks.core.orchestrator_config import DatabaseConfig
 from runbooks.core.reading import UnknownReason
 from runbooks.core.redact import Redactor
 from runbooks.parsers.worker_rows import TaskRow, WorkerRow
-from tasks.clients.worker_rows import MOST, columns, task_of, whole, worker_of
+from tasks.clients.worker_rows import MOST, PAGE, all_pages, columns, task_of, whole, worker_of
 from tasks.credentials import credential, where
 from tasks.transport.base import TransportError
 from tasks.transport.http import WHOLE, read_whole
@@ -36,6 +36,17 @@ class RestDb:
         w = self._config.workers
         ask = {"select": ",".join(columns(self._config)), "order": f"{w.created}.desc", "limit": "500"}
         return tuple(worker_of(self._config, r) for r in self._ask("GET", w.table, ask)[0])
+
+    def all_workers(self) -> tuple[WorkerRow, ...]:
+        """Every row by pages, each after the last id of the one before, also where the server cuts pages; or none."""
+        w = self._config.workers
+        ask = {"select": ",".join(columns(self._config)), "order": f"{w.id}.asc", "limit": str(PAGE)}
+        count = self._total(self._ask("GET", w.table, {"select": w.id, "limit": "1"}, {"Prefer": "count=exact"})[1])
+
+        def page(after: str) -> list[dict[str, Any]]:
+            return self._ask("GET", w.table, ask | ({w.id: f"gt.{after}"} if after else {}))[0]
+
+        return all_pages(page, count, self._config, self.shown)
 
     def worker(self, id: str) -> WorkerRow | None:
         """The row of that id."""
@@ -71,6 +82,20 @@ class RestDb:
         ask = {w.id: f"eq.{row.id}", w.status: f"eq.{row.status}", w.heartbeat: beat}
         ask |= {pod: f"eq.{row.pod_id}"} if row.pod_id else {"or": f"({pod}.is.null,{pod}.eq.)"}
         rows, _ = self._ask("PATCH", w.table, ask, {"Prefer": "return=representation"}, {w.status: status})
+        return len(rows)
+
+    def name_pod(self, row: WorkerRow, pod: str) -> int:
+        """PATCH the row where it names no pod. Its metadata is replaced only while it is what was read right before."""
+        w = self._config.workers
+        mine = {w.id: f"eq.{row.id}", w.status: f"eq.{row.status}"}
+        if not w.metadata:
+            ask = mine | {"or": f"({w.pod_id}.is.null,{w.pod_id}.eq.)"}
+            return len(self._ask("PATCH", w.table, ask, {"Prefer": "return=representation"}, {w.pod_id: pod})[0])
+        found, _ = self._ask("GET", w.table, mine | {"select": w.metadata})
+        if len(found) != 1 or not isinstance(old := found[0].get(w.metadata) or {}, dict) or old.get(w.pod_id):
+            return 0
+        same = {w.metadata: f"eq.{json.dumps(old)}" if found[0].get(w.metadata) is not None else "is.null"}
+        rows, _ = self._ask("PATCH", w.table, mine | same, {"Prefer": "return=representation"}, {w.metadata: old | {w.pod_id: pod}})
         return len(rows)
 
     def _ask(

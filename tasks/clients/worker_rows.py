@@ -1,5 +1,6 @@
 """Rows of the orchestrator's tables, whichever interface gave them."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -10,6 +11,9 @@ from runbooks.parsers.worker_rows import TaskRow, WorkerRow
 from tasks.transport.base import TransportError
 
 MOST = 5000  # tasks in progress that are read
+MOST_WORKERS = 50_000  # rows of workers that are read
+PAGE = 1000  # of them at once
+END_MARKS = ("terminated_at", "error_time")  # keys of the metadata that whoever ends a worker writes
 
 
 def worker_of(config: DatabaseConfig, row: dict[str, Any]) -> WorkerRow:
@@ -20,6 +24,7 @@ def worker_of(config: DatabaseConfig, row: dict[str, Any]) -> WorkerRow:
     return WorkerRow(
         id=_column(row, w.id), status=_column(row, w.status), created=_time(row.get(w.created)),
         heartbeat=_time(row.get(w.heartbeat)), changed=_time(row.get(w.changed)), pod_id=str(pod or ""),
+        ended=next((f"{key} {more[key]}"[:100] for key in END_MARKS if more.get(key)), "") if isinstance(more, dict) else "",
     )  # fmt: skip
 
 
@@ -50,6 +55,22 @@ def _time(x: Any) -> datetime | None:
     if not isinstance(x, datetime):
         return None
     return x if x.tzinfo else x.replace(tzinfo=UTC)
+
+
+def all_pages(page: Callable[[str], list[dict[str, Any]]], count: int, config: DatabaseConfig, shown: str) -> tuple[WorkerRow, ...]:
+    """Every row, by pages that begin after an id. Raises TransportError where a page does not advance, or fewer come than are counted."""
+    found: dict[str, WorkerRow] = {}
+    after = ""
+    while rows := [worker_of(config, r) for r in page(after)]:
+        if any(r.id in found for r in rows) or len({r.id for r in rows}) < len(rows):
+            raise TransportError(UnknownReason.FAILED, f"a page of workers repeats rows after {len(found)} of {count}", shown)
+        found |= {r.id: r for r in rows}
+        after = rows[-1].id
+        if len(found) > MOST_WORKERS:
+            raise TransportError(UnknownReason.FAILED, f"more than {MOST_WORKERS} of {count} workers: only a part would be read", shown)
+    if len(found) < count:
+        raise TransportError(UnknownReason.FAILED, f"only {len(found)} of {count} workers could be read", shown)
+    return tuple(found.values())
 
 
 def whole(read: int, there: int, shown: str) -> None:

@@ -7,10 +7,11 @@ from runbooks.core.orchestrator_config import Orchestrator
 from runbooks.core.reading import UnknownReason
 from runbooks.core.refusal import RefusalCode
 from runbooks.core.times import utc
+from runbooks.core.worker_ids import is_plain
 from runbooks.parsers.runpod import Pod
-from runbooks.parsers.worker_rows import TaskRow
-from runbooks.spawning.words import is_plain
+from runbooks.parsers.worker_rows import TaskRow, WorkerRow
 from tasks.arguments import takes
+from tasks.clients.asked import orchestrator_of
 from tasks.clients.runpod import NotFound, RunPodClient
 from tasks.clients.worker_db import open_db
 from tasks.context import ActionRefused, ActionResult, Context
@@ -22,13 +23,6 @@ from tasks.spawning.read import start_argv
 from tasks.transport.base import TransportError
 
 WATCH_S = 2.0  # how long a start is watched for dying at once
-
-
-def orchestrator_of(context: Context) -> Orchestrator:
-    """The fleet file's section. Raises ActionRefused."""
-    if context.fleet.orchestrator is None:
-        raise ActionRefused(RefusalCode.CONFIG, "the fleet file has no `orchestrator` section")
-    return context.fleet.orchestrator
 
 
 @takes(EndPod)
@@ -54,6 +48,7 @@ def _end(a: EndPod, context: Context, done: str, call: Callable[[RunPodClient, s
         _same(_read(client, a.pod), a, config)
         _claims(context, config, a.worker, a.tasks)
         _silent(context, config, a.worker)
+        _rows_as_read(context, config, a)
         _same(_read(client, a.pod), a, config)  # a database may take its time
         try:
             call(client, a.pod)
@@ -118,9 +113,34 @@ def _silent(context: Context, config: Orchestrator, worker: str) -> None:
         row = open_db(config.database, context.redactor).worker(worker)
     except TransportError as e:
         raise ActionRefused(RefusalCode.CANNOT_CHECK, f"the worker's row could not be read again: {e}") from None
+    if row is not None:
+        _no_heartbeat(context, row)
+
+
+def _no_heartbeat(context: Context, row: WorkerRow) -> None:
+    """Refuses for a row with a fresh heartbeat."""
     limit = float(context.limits["heartbeat_s"])
-    if row is not None and row.heartbeat is not None and (context.now() - row.heartbeat).total_seconds() <= limit:
-        raise ActionRefused(RefusalCode.IN_USE, f"worker {worker} reports: its last heartbeat was at {utc(row.heartbeat)}")
+    if row.heartbeat is not None and (context.now() - row.heartbeat).total_seconds() <= limit:
+        raise ActionRefused(RefusalCode.IN_USE, f"worker {row.id} reports: its last heartbeat was at {utc(row.heartbeat)}")
+
+
+def _rows_as_read(context: Context, config: Orchestrator, a: EndPod) -> None:
+    """Where the plan says which rows own the pod: refuses when others do by now, one has another status, or one reports."""
+    if a.rows is None:
+        return
+    try:
+        rows = open_db(config.database, context.redactor).all_workers()
+    except TransportError as e:
+        raise ActionRefused(RefusalCode.CANNOT_CHECK, f"the workers' rows could not be read again: {e}") from None
+    if not rows:
+        raise ActionRefused(RefusalCode.CANNOT_CHECK, "the table of workers is empty now: an empty list says nothing of who owns the pod")
+    mine = [r for r in rows if r.pod_id == a.pod or r.id == a.name]
+    now, then = ({(r.id, r.status, r.pod_id) for r in mine}, {(r.worker, r.status, r.pod) for r in a.rows})
+    if now != then:
+        who = ", ".join(sorted({x[0] for x in now ^ then})[:5])
+        raise ActionRefused(RefusalCode.TARGET_CHANGED, f"the rows that own pod {a.pod} are not as they were judged: {who}")
+    for row in mine:
+        _no_heartbeat(context, row)
 
 
 def _left(client: RunPodClient, pod_id: str) -> str:

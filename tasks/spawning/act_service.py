@@ -8,10 +8,10 @@ from runbooks.core.times import utc
 from runbooks.parsers.railway import ON_ITS_WAY
 from runbooks.spawning.parsers.orchestrator_log import parse_orchestrator_log
 from tasks.arguments import takes
+from tasks.clients.asked import orchestrator_of
 from tasks.clients.railway import RailwayClient
 from tasks.context import ActionRefused, ActionResult, Context
 from tasks.remote.unseen import UNSEEN
-from tasks.spawning.act_pods import orchestrator_of
 from tasks.spawning.railway import LINES
 from tasks.transport.base import TransportError
 

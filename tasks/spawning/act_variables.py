@@ -4,11 +4,11 @@ from runbooks.core.args.workers import SetVariable
 from runbooks.core.refusal import RefusalCode
 from runbooks.parsers.ssh_key import describe_key_text
 from tasks.arguments import takes
+from tasks.clients.asked import orchestrator_of
 from tasks.clients.railway import RailwayClient
 from tasks.context import ActionRefused, ActionResult, Context
 from tasks.credentials import credential
 from tasks.remote.unseen import UNSEEN
-from tasks.spawning.act_pods import orchestrator_of
 from tasks.spawning.railway import describe_variables, sealed_of
 from tasks.transport.base import TransportError
 

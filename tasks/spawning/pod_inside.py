@@ -4,11 +4,11 @@ from runbooks.core.fleet import KeySource, Node
 from runbooks.core.log_in import LogInSeen
 from runbooks.core.orchestrator_config import Orchestrator
 from runbooks.core.reading import Absent, Known, Source, Unknown, UnknownReason
+from runbooks.core.worker_ids import is_plain
 from runbooks.parsers.runpod import Pod
 from runbooks.parsers.ssh_key import public_shape
 from runbooks.parsers.ssh_text import published_host_keys
 from runbooks.spawning.evidence import PodInside, PodOther, PodProcess, SshStages
-from runbooks.spawning.words import is_plain
 from tasks.context import Context, LogIn
 from tasks.diagnostic import diagnostic
 from tasks.remote.probe import run_probe

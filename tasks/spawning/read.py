@@ -1,21 +1,20 @@
 """Gathers the four views of one worker (row, pod, network, inside) and the orchestrator's own side. Reads only."""
 
-from collections.abc import Callable
 from typing import Any, TypeVar
 
 from runbooks.core.orchestrator_config import Orchestrator
-from runbooks.core.reading import NOT_RECORDED, ODD_ANSWER, Absent, Known, Reading, Source, Unknown, UnknownReason
+from runbooks.core.reading import NOT_RECORDED, Absent, Known, Reading, Unknown
 from runbooks.parsers.runpod import Phase, Pod, Runtime
 from runbooks.parsers.worker_rows import WorkerRow
 from runbooks.spawning.all_workers import SHARED
 from runbooks.spawning.diagnose import Limits, is_coming
-from runbooks.spawning.evidence import Evidence, OwnNames, PodRead
+from runbooks.spawning.evidence import Evidence, PodRead
 from runbooks.spawning.inside import UP
-from tasks.clients.railway import header_line
+from tasks.clients.asked import asked, names_of
 from tasks.clients.runpod import NotFound, RunPodClient
 from tasks.clients.worker_db import WorkerDb, open_db
 from tasks.context import Context
-from tasks.diagnostic import ReaderPool, diagnostic
+from tasks.diagnostic import ReaderPool
 from tasks.spawning.pod_history import read_usual
 from tasks.spawning.pod_inside import read_inside, read_ssh_stages
 from tasks.spawning.railway import read_railway
@@ -141,32 +140,9 @@ def _shape(pod: Any) -> object:
     return (read.phase, read.runtime, read.ip, read.ssh_port, read.gpus) if read else None
 
 
-def names_of(config: Orchestrator) -> OwnNames:
-    """The fleet file's names for what a person's own commands name."""
-    w, r = config.database.workers, config.railway
-    there = {} if r is None else {"platform": r.url, "platform_header": header_line(r), "project": r.project,
-                                  "environment": r.environment, "service": r.service}  # fmt: skip
-    return OwnNames(
-        user=config.ssh.user, log=config.process.log, database=config.database.url_env, table=w.table, id=w.id, status=w.status,
-        heartbeat=w.heartbeat, pod=w.pod_id, metadata=w.metadata, pods=config.runpod.rest_url, pods_key=config.runpod.key_env, **there,
-    )  # fmt: skip
-
-
 def start_argv(config: Orchestrator, worker: str) -> tuple[str, ...]:
     """The worker's start command with its id filled in."""
     return tuple(word.replace("{worker}", worker) for word in config.process.start)
-
-
-@diagnostic("{command} · {host}")
-def asked(context: Context, host: str, command: str, ask: Callable[[], T]) -> Known[T] | Unknown:
-    """The answer of a client as a reading."""
-    source = Source(command=command, host=host, taken_at=context.now())
-    try:
-        return Known(value=ask(), source=source)
-    except TransportError as e:
-        return Unknown(reason=e.reason, detail=e.detail, source=source)
-    except ODD_ANSWER as e:
-        return Unknown(reason=UnknownReason.UNPARSABLE, detail=f"{type(e).__name__}: {e}"[:300], source=source)
 
 
 def _tables(context: Context, config: Orchestrator, worker: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from typing import Any
 
 from runbooks.core.orchestrator_config import WorkerLogs
 from runbooks.core.reading import Absent, Known, Source, Unknown, UnknownReason
-from runbooks.spawning.words import is_plain
+from runbooks.core.worker_ids import is_plain
 from tasks.context import Context
 from tasks.diagnostic import diagnostic
 

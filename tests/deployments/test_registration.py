@@ -71,6 +71,7 @@ APPLIES_TO = dict.fromkeys(SLUGS, EVERY_NODE) | {
     "stale-rendezvous": ("main", "other", "node-a", "node-b", *LABELS),
     "distributed-setup": ("big-train", "node-a", "node-b", *LABELS),
     "stuck-spawning": ("workers",),
+    "fleet-sync": ("fleet",),
 }
 
 

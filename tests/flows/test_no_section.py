@@ -20,6 +20,7 @@ SECTIONS = {
     "stale-rendezvous": "rendezvous",
     "distributed-setup": "launches",
     "stuck-spawning": "orchestrator",
+    "fleet-sync": "orchestrator",
 }
 ABOUT = re.compile(r"the fleet file has no `(\w+)` (?:section|entry)")
 

@@ -17,6 +17,8 @@ from tests.runbooks.gpu import build as zombies
 from tests.runbooks.gpu import test_situations as zombie_situations
 from tests.runbooks.host import test_situations as limits_of_hosts
 from tests.runbooks.launch import test_situations as launches
+from tests.runbooks.orchestrator import build as fleets
+from tests.runbooks.orchestrator import test_situations as fleet_situations
 from tests.runbooks.ray import test_situations as jobs
 from tests.runbooks.rendezvous import build as stale
 from tests.runbooks.rendezvous import test_situations as rendezvous
@@ -83,6 +85,8 @@ def _read() -> Iterator[tuple[str, str, BaseModel, dict[str, Any]]]:
         yield "ssh-auth-failure", doc["title"], ssh.evidence(doc["given"]), {}
     for param in rendezvous.situations():
         yield "stale-rendezvous", str(param.id), stale.evidence(param.values[0]["evidence"]), {}
+    for doc in fleet_situations.ALL:
+        yield "fleet-sync", doc["title"], fleets.evidence(doc["given"]), {}
     for doc in spawning_situations.ALL:
         yield "stuck-spawning", doc["title"], spawning.whole(doc["given"]), {}
     for param in zombie_situations.situations():

@@ -120,7 +120,12 @@ LEFT = {  # what a judgment leaves alone, and who needs it
         READER: "Evidence.backends",
         TARGET: "Agent.start_ticks Agent.uid Worker.start_ticks",
     },
-    "stuck-spawning": {READER: "Pod.image Pod.uptime_s Usual.image", TARGET: "PodProcess.start_ticks"},
+    "fleet-sync": {
+        SHARED: "OwnNames.environment OwnNames.log OwnNames.platform OwnNames.platform_header OwnNames.project OwnNames.service "
+                "OwnNames.user Pod.gpus Pod.gpus_wanted Pod.image Pod.interruptible Pod.ip Pod.last_change Pod.runtime Pod.ssh_port "
+                "Pod.stop Pod.uptime_s Pod.wants_ssh TaskRow.claimed",
+    },
+    "stuck-spawning": {READER: "Pod.image Pod.uptime_s Usual.image", TARGET: "PodProcess.start_ticks", SHARED: "WorkerRow.ended"},
     "zombie-gpu": {
         SHOWN: "Earlier.gpu_power_w Gpu.compute_mode Gpu.pstate Gpu.sm_clock_max_mhz Gpu.sm_clock_mhz "
                "Gpu.temperature_c Gpu.throttle GpuSet.cuda GpuSet.driver Process.children Process.parent_state Process.pid_namespace "

@@ -30,6 +30,7 @@ from runbooks.rendezvous.evidence import Reads
 from runbooks.rendezvous.parsers.etcd_v2 import NotEtcd
 from runbooks.spawning.evidence import PodRead
 from runbooks.triage.text import judge_text
+from tasks.clients.asked import asked
 from tasks.clients.railway import DEPLOYMENTS, LOGS, SEALED, VARIABLES, RailwayClient
 from tasks.clients.ray_dashboard import get
 from tasks.clients.worker_rows import task_of, worker_of
@@ -38,7 +39,6 @@ from tasks.context import Context
 from tasks.remote.smi_reading import gpu_set
 from tasks.rendezvous.etcd import parse_facts, parse_runs, unknown_keys
 from tasks.spawning.railway import read_railway
-from tasks.spawning.read import asked
 from tasks.transport.base import CommandResult, TransportError
 from tasks.transport.local import LocalHost
 from tests.runbooks.container import test_situations as containers

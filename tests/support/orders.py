@@ -62,6 +62,7 @@ ORDERS: dict[str, tuple[str, str]] = {
     "restart-service": (r"restart (?:the )?(?:service|orchestrator)\b", r"expect the change from a restart\b"),
     "redeploy-service": (r"(?:re)?deploy .*\b(?:service|orchestrator|removed)\b", NEVER),
     "mark-worker-row": (r"(?:mark|set) the row\b", NEVER),
+    "recover-pod-id": (r"write (?:the pod's|its) id into\b", NEVER),
     "terminate-pod": (r"(?:terminate|end|delete|move) .*\bpods?\b|respawn\b", r"(?:terminate|end) (?:it|worker)\b"),
     "stop-pod": (r"(?:stop|end|move) .*\bpods?\b|respawn\b", r"(?:stop|end) (?:it|worker)\b"),
 }

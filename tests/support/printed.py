@@ -41,6 +41,7 @@ RUN = {  # action kind -> the test that runs its printed commands on the real fa
     "repair-ssh-path": "tests/tasks/ssh/test_printed.py::test_what_is_printed_repairs_the_log_in",
     "add-public-key": "tests/tasks/ssh/test_printed.py::test_what_is_printed_repairs_the_log_in",
     "mark-worker-row": "tests/tasks/spawning/test_printed.py::test_a_row_is_marked",
+    "recover-pod-id": "tests/tasks/orchestrator/test_fleet_sync.py::test_the_printed_recovery_names_the_pod_once",
     "set-railway-variable": "tests/tasks/spawning/test_printed.py::test_a_variable_of_the_orchestrator_is_set",
     "restart-service": "tests/tasks/spawning/test_service.py::test_what_is_printed_starts_the_service",
     "redeploy-service": "tests/tasks/spawning/test_service.py::test_what_is_printed_starts_the_service",

@@ -117,6 +117,7 @@ LONG = (
     "tests/tasks/container/test_remount_races",
     "tests/tasks/gpu/test_printed",
     "tests/tasks/ray/test_going_on",
+    "tests/tasks/orchestrator/test_fleet",
     "tests/tasks/ray/test_printed",
     "tests/tasks/ray/test_real_ray",
     "tests/tasks/rendezvous/test_attacks",

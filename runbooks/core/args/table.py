@@ -54,6 +54,7 @@ ARGS: dict[str, type[Args]] = {
     "restart-service": service.ServiceAsRead,
     "redeploy-service": service.ServiceAsRead,
     "mark-worker-row": workers.MarkWorkerRow,
+    "recover-pod-id": workers.RecoverPodId,
     "terminate-pod": workers.EndPod,
     "stop-pod": workers.EndPod,
 }

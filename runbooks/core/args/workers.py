@@ -29,6 +29,23 @@ class MarkWorkerRow(Args):
     to: str
     pod: str
     heartbeat: str | None  # ISO 8601
+    gone: bool = False  # only if the provider has neither that pod nor one of the worker's name, right before
+
+
+class RecoverPodId(Args):
+    """A row that names no pod, with the status that was read, and the one pod that has its name."""
+
+    worker: str
+    was: str = Field(alias="from")
+    pod: str
+
+
+class RowWas(Args):
+    """A row that owns a pod, as it was read."""
+
+    worker: str
+    status: str
+    pod: str
 
 
 class EndPod(Args):
@@ -40,3 +57,4 @@ class EndPod(Args):
     machine: str
     worker: str
     tasks: tuple[str, ...]
+    rows: tuple[RowWas, ...] | None = None  # all rows that own it by its id or its name; None: not compared

@@ -11,7 +11,7 @@ import pytest
 
 from runbooks.core.reading import Unknown, UnknownReason
 from runbooks.core.verdict import State
-from runbooks.spawning.words import in_sql, is_plain
+from runbooks.core.worker_ids import in_sql, is_plain
 from tests.tasks.spawning.conftest import POD, WORKER, World
 
 EVIL = ("../../etc/shadow", "a'; DROP TABLE workers; --", "$(reboot)", "x\n# Approved", "<img src=x>", "a b", "-rf", "")
