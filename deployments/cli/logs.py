@@ -19,8 +19,11 @@ from runbooks.parsers.logs.merge import in_window, merged, wanted
 from runbooks.parsers.logs.summary import cycles_at, summarized
 
 if TYPE_CHECKING:
+    from runbooks.core.fleet import Fleet
+    from runbooks.core.redact import Redactor
     from tasks.clients.logs.places import Opened
     from tasks.clients.logs.source import LogSource, LogWindow
+    from tasks.transport.open import HostPool
 
 ORCHESTRATOR, WORKER = "orchestrator", "worker/"
 AROUND = timedelta(minutes=15)  # of --at: the longest cycle that is looked for
@@ -42,14 +45,18 @@ def cmd_logs(ns: argparse.Namespace) -> int:
         raise CommandError("--since is later than --until")
     if ns.follow and (ns.until or ns.at):
         raise CommandError("--follow goes on from now: it takes no --until and no --at")
+    from flows.config import load_fleet
+    from tasks.clients.logs.places import knowing
     from tasks.clients.logs.source import LogWindow
     from tasks.installation import installation_redactor
     from tasks.transport.open import HostPool
 
     with HostPool() as hosts:
+        fleet = load_fleet(ns.fleet)
         redactor = installation_redactor()
+        redactor = knowing(fleet.orchestrator, redactor) if fleet.orchestrator else redactor
         since, until = (ns.at - AROUND, ns.at + AROUND) if ns.at else (ns.since, ns.until)
-        sources = _sources(ns, asked, hosts)
+        sources = _sources(ns.shape, fleet, asked, hosts, redactor)
         found = read_all(sources, LogWindow(since, until, ns.follow), ns.seconds)
 
         def fits(event: LoggedEvent) -> bool:
@@ -120,26 +127,23 @@ def _file(target: str) -> Path:
     return path
 
 
-def _sources(ns: argparse.Namespace, asked: Asked, hosts: object) -> "list[Opened]":
-    from flows.config import load_fleet
+def _sources(shape: str, fleet: "Fleet", asked: Asked, hosts: "HostPool", redactor: "Redactor") -> "list[Opened]":
     from runbooks.core.logs_config import LogSources
-    from tasks.clients.logs.places import named_file, orchestrator_logs
-    from tasks.transport.open import HostPool
+    from tasks.clients.logs.places import named_file, orchestrator_logs, worker_logs
 
-    fleet = load_fleet(ns.fleet)
     config = fleet.orchestrator
     sources = config.log_sources if config else LogSources()
     known = {ORCHESTRATOR, "worker", *sources.shapes}
-    if ns.shape not in known:
-        raise CommandError(f"--shape {ns.shape[:40]!r}: {there_are(ns.shape, sorted(known))}")
-    found = [named_file(path, ns.shape, sources) for path in asked.files]
+    if shape not in known:
+        raise CommandError(f"--shape {shape[:40]!r}: {there_are(shape, sorted(known))}")
+    found = [named_file(path, shape, sources) for path in asked.files]
     if asked.fleet:
         if config is None:
             raise CommandError("no orchestrator is known: the fleet file has no section `orchestrator` (--fleet FILE)")
-        assert isinstance(hosts, HostPool)  # noqa: S101 - for the type checker
-        found += orchestrator_logs(fleet, config, hosts)
+        found += orchestrator_logs(fleet, config, hosts, redactor)
+        found += worker_logs(config, asked.worker, hosts, redactor) if asked.worker else []
         if not found:
-            raise CommandError("the fleet file names no log: orchestrator.log_sources, orchestrator.railway")
+            raise CommandError("the fleet file names no log: give orchestrator.railway, or files or a table in orchestrator.log_sources")
     return found
 
 

@@ -37,7 +37,7 @@ def test_a_file_with_what_it_comes_to(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "workers_promoted 1, workers_spawned 0, tasks_reset 3" in out
     code, out, _ = logs(capsys, path, "--json", "--lines", 1)
     data = json.loads(out)
-    assert (code, len(data["events"]), data["events_left_out"]) == (0, 1, 9)
+    assert (code, len(data["events"]), data["events_left_out"]) == (0, 1, 8)
     totals = data["summary"]["totals"]["orchestrator.log"]
     assert totals == {"workers_promoted": 1, "workers_spawned": 0, "tasks_reset": 3, "seconds": 3.1}
 

@@ -20,10 +20,13 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class LogParser:
-    """Counts what it was fed. `spread`: a line that fits no shape is an event of its own, for who shows each at once."""
+    """Counts what it was fed. `spread`: a line that fits no shape is an event of its own, for who shows each at once. `worker`:
+    whose own log it is."""
 
-    def __init__(self, source: str, shape: LogShape, changed: datetime | None = None, spread: bool = False) -> None:
-        self._source, self._shape, self._spread, self._changed = source, shape, spread, changed
+    def __init__(
+        self, source: str, shape: LogShape, changed: datetime | None = None, spread: bool = False, worker: str = ""
+    ) -> None:
+        self._source, self._shape, self._spread, self._changed, self._worker = source, shape, spread, changed, worker
         self._patterns, self._marks = [re.compile(p) for p in shape.lines], Marks(shape.marks)
         self._clock, self._day = LogClock(shape.time_format, shape.zone), DayClock(shape.zone)
         self.lines = self.unfit = 0
@@ -40,6 +43,7 @@ class LogParser:
         event = self._of_data(given) if isinstance(given, dict) else self._of_line(given)
         if event is None:
             return None
+        event.worker = event.worker or self._worker
         self._hide(event)
         return self._placed(event)
 

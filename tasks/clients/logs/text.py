@@ -19,13 +19,13 @@ TRACE = 64  # bytes before the place that was read to: they tell a file that was
 
 
 class TextLog:
-    """One log. `most`: bytes that are read at once."""
+    """One log. `most`: bytes that are read at once. `worker`: whose own log it is."""
 
-    def __init__(self, name: str, bytes: LogBytes, shape: LogShape, most: int = MOST) -> None:
-        self.name, self.place, self._most = name, bytes.shown, most
+    def __init__(self, name: str, bytes: LogBytes, shape: LogShape, most: int = MOST, worker: str = "") -> None:
+        self.name, self.place, self._most, self._worker = name, bytes.shown, most, worker
         self._bytes, self._shape = bytes, shape
         self._identity, self._offset, self._rest, self._trace = "", 0, b"", b""
-        self._parser = LogParser(name, shape, spread=True)
+        self._parser = LogParser(name, shape, spread=True, worker=worker)
 
     def read(self, window: LogWindow) -> tuple[list[LoggedEvent], SourceRead]:
         """The part that the window asks for, at most `most` bytes of its end."""
@@ -43,7 +43,7 @@ class TextLog:
             found = found._replace(problem=f"one JSON list of more than {self._most >> 20} MiB; it is not read in parts")
         if found.problem:
             return [], SourceRead(name=self.name, place=self.place, state=ReadState.NOT_READ, why=found.problem)
-        parser = LogParser(self.name, self._shape, now.changed)
+        parser = LogParser(self.name, self._shape, now.changed, worker=self._worker)
         events = [e for e in map(parser.feed, found.entries) if e is not None]
         parser.end()
         return events, self._read(parser, events, begin > low, found.export, sought, now)
