@@ -129,14 +129,14 @@ def _file(target: str) -> Path:
 
 def _sources(shape: str, fleet: "Fleet", asked: Asked, hosts: "HostPool", redactor: "Redactor") -> "list[Opened]":
     from runbooks.core.logs_config import LogSources
-    from tasks.clients.logs.places import named_file, orchestrator_logs, worker_logs
+    from tasks.clients.logs.places import named_files, orchestrator_logs, worker_logs
 
     config = fleet.orchestrator
     sources = config.log_sources if config else LogSources()
     known = {ORCHESTRATOR, "worker", *sources.shapes}
     if shape not in known:
         raise CommandError(f"--shape {shape[:40]!r}: {there_are(shape, sorted(known))}")
-    found = [named_file(path, shape, sources) for path in asked.files]
+    found = named_files(asked.files, shape, sources)
     if asked.fleet:
         if config is None:
             raise CommandError("no orchestrator is known: the fleet file has no section `orchestrator` (--fleet FILE)")

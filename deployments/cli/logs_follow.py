@@ -1,6 +1,7 @@
 """`logs --follow`: what is new in each source, in the order of time within a look, until interrupted."""
 
 import json
+import select
 import sys
 import time
 from collections.abc import Callable
@@ -27,12 +28,17 @@ class Follower:
         self, sources: "list[LogSource]", fits: Callable[[LoggedEvent], bool], redact: Redact, as_json: bool
     ) -> None:
         self._sources, self._fits, self._redact, self._json = sources, fits, redact, as_json
+        self._next: dict[int, float] = {}  # when a source is looked at again
         self._said: dict[tuple[str, str], float] = {}
 
     def look(self) -> int:
         """One look at each; how many events it gave. Raises BrokenPipeError where nobody reads any more."""
         events: list[LoggedEvent] = []
-        for source in self._sources:
+        now = time.monotonic()
+        for at, source in enumerate(self._sources):
+            if now < self._next.get(at, now):
+                continue
+            self._next[at] = now + source.every_s
             try:
                 new, notes = source.poll()
                 events += new
@@ -66,4 +72,16 @@ class Follower:
         """Until interrupted, or until nobody reads any more."""
         while True:
             self.look()
+            if _unread():
+                raise BrokenPipeError
             time.sleep(LOOK_EVERY_S)
+
+
+def _unread() -> bool:
+    """Whether the pipe that is written to has lost its reader: a silent log would never notice."""
+    try:
+        out = select.poll()
+        out.register(sys.stdout.fileno(), 0)
+        return any(what & (select.POLLERR | select.POLLHUP) for _, what in out.poll(0))
+    except (OSError, ValueError):
+        return False

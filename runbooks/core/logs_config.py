@@ -70,6 +70,12 @@ class LogPlace(Frozen):
     node: str = ""  # empty: this machine
     shape: str = "orchestrator"
 
+    @property
+    def shown(self) -> str:
+        """The name at each of its lines."""
+        file = self.path.rpartition("/")[2] or self.path
+        return self.name or (f"{self.node}:{file}" if self.node else file)
+
 
 class LogTable(Frozen):
     """A table of log lines in the orchestrator's database. What the table lacks has an empty column."""
@@ -95,6 +101,13 @@ class LogSources(Frozen):
     platform_lines: int = Field(default=1000, ge=1, le=5000)  # newest lines that the platform is asked for
     platform_shape: str = "orchestrator"
     worker_shape: str = "worker"
+
+    @model_validator(mode="after")
+    def _told_apart(self) -> "LogSources":
+        shown = [f.shown for f in self.files]
+        if twice := sorted({name for name in shown if shown.count(name) > 1}):
+            raise ValueError(f"files: {len(shown)} files, of which several are shown as {twice[0][:60]!r}; give each a `name`")
+        return self
 
     @model_validator(mode="after")
     def _known_shapes(self) -> "LogSources":

@@ -109,9 +109,9 @@ def test_a_clock_that_differs_from_the_platforms_is_said() -> None:
 
 
 def test_a_workers_times_of_day_get_their_date_from_the_last_change() -> None:
-    parser = LogParser("w", WORKER, datetime(2026, 3, 2, 0, 0, 7, tzinfo=UTC))
+    parser = LogParser("w", WORKER)
     found = [parser.feed(x) for x in ("[23:59:58] INFO HEADLESS starts", "of no form", "[00:00:05] ERROR CUDA out of memory")]
-    parser.end()
+    parser.end(datetime(2026, 3, 2, 0, 0, 7, tzinfo=UTC))
     assert [e.at for e in found if e] == [datetime(2026, 3, 1, 23, 59, 58, tzinfo=UTC), datetime(2026, 3, 2, 0, 0, 5, tzinfo=UTC)]
     assert found[0] is not None
     assert found[0].more == ["of no form"]

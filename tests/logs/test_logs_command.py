@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -141,3 +142,94 @@ def test_bytes_at_random_are_shown_and_counted(tmp_path: Path, capsys: pytest.Ca
         assert (code, err) == (0, "")
         read = json.loads(out)["sources"][0]
         assert read["lines"] == data.count(b"\n")
+
+
+def long_log(path: Path, lines: int) -> datetime:
+    """A line a second; returns the last one's time."""
+    start = datetime(2026, 3, 1, tzinfo=UTC)
+    with path.open("w") as f:
+        for n in range(lines):
+            said = f"ORCHESTRATOR CYCLE #{n // 30}" if n % 30 == 0 else "HEALTH_CHECK [Worker gpu-1] " + "x" * 60
+            f.write(f"{start + timedelta(seconds=n):%Y-%m-%d %H:%M:%S},000 - control_loop - INFO - {said}\n")
+    return start + timedelta(seconds=lines - 1)
+
+
+def test_a_time_in_the_middle_of_a_long_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "o.log"
+    last = long_log(path, 200_000)
+    code, out, _ = logs(capsys, path, "--lines", 1)
+    assert (code, "only the newest 16 MiB" in out) == (1, True)
+    at = last - timedelta(hours=50)
+    data = json.loads(logs(capsys, path, "--json", "--since", at.isoformat(), "--until", (at + timedelta(minutes=1)).isoformat())[1])
+    assert (data["exit_code"], len(data["events"])) == (0, 61)
+    data = json.loads(logs(capsys, path, "--json", "--at", at.isoformat())[1])
+    number = (200_000 - 1 - 50 * 3600) // 30
+    assert (data["exit_code"], [c["number"] for c in data["cycles"]]) == (0, [number, number + 1, number + 2])
+    code, out, _ = logs(capsys, path, "--since", (last - timedelta(hours=1)).isoformat(), "--lines", 1)
+    assert (code, "3,601" in out or "3,600" in out) == (0, True)
+
+
+@pytest.mark.soak
+def test_a_gigabyte(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "o.log"
+    last = long_log(path, 10_000_000)
+    assert path.stat().st_size > 1 << 30
+    begun = datetime.now(UTC)
+    for args in ((), ("--since", "2026-03-20", "--until", last.isoformat()), ("--at", "2026-05-01T03:10")):
+        assert logs(capsys, path, *args)[0] in (0, 1)
+    assert datetime.now(UTC) - begun < timedelta(seconds=30)
+
+
+def test_two_files_of_one_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = [tmp_path / x / "o.log" for x in ("a", "b")]
+    for path in paths:
+        path.parent.mkdir()
+        path.write_text(CYCLE)
+    data = json.loads(logs(capsys, *paths, "--json")[1])
+    assert sorted({e["source"] for e in data["events"]}) == sorted(map(str, paths))
+    assert len(data["summary"]["cycles"]) == 2
+
+
+def test_one_list_that_is_too_long_to_read_in_parts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "export.json"
+    path.write_text(json.dumps([{"message": "x" * 1000}] * 20_000))
+    code, out, _ = logs(capsys, path)
+    assert (code, "it is not read in parts" in out) == (3, True)
+
+
+def test_what_the_fleet_file_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "o.log").write_text(CYCLE)
+    fleet = {"nodes": [{"name": "n1", "local": True}], "orchestrator": {"log_sources": {"files": [
+        {"path": str(tmp_path / "o.log")}, {"path": str(tmp_path / "o.log"), "node": "n1"}, {"path": "/no/such.log", "name": "gone"},
+        {"path": "/x.log", "node": "no-such-node"}]}}}  # fmt: skip
+    file = tmp_path / "fleet.yaml"
+    file.write_text(json.dumps(fleet))
+    code, out, err = logs(capsys, "orchestrator", "--fleet", file, "--json")
+    data = json.loads(out)
+    assert (code, err) == (1, "")
+    assert {s["name"]: s["state"] for s in data["sources"]} == {
+        "gone": "not-read", "no-such-node:x.log": "not-read", "o.log": "whole", "n1:o.log": "whole"}  # fmt: skip
+    assert len(data["events"]) == 16
+    code, _, err = logs(capsys, "orchestrator", tmp_path / "o.log")
+    assert (code, "no section `orchestrator`" in err) == (2, True)
+    fleet["orchestrator"] = {}
+    file.write_text(json.dumps(fleet))
+    assert "names no log" in logs(capsys, "orchestrator", "--fleet", file)[2]
+
+
+def test_a_source_that_hangs_is_not_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    from tasks.clients.logs.bytes import LocalBytes
+
+    (tmp_path / "fast.log").write_text(CYCLE)
+    (tmp_path / "slow.log").write_text(CYCLE)
+    part, stop = LocalBytes.part, threading.Event()
+
+    def slow(self: LocalBytes, begin: int, count: int) -> bytes:
+        if self.shown.endswith("slow.log"):
+            stop.wait(20)
+        return part(self, begin, count)
+
+    monkeypatch.setattr(LocalBytes, "part", slow)
+    code, out, _ = logs(capsys, tmp_path / "slow.log", tmp_path / "fast.log", "--seconds", "0.3")
+    stop.set()
+    assert (code, "not read within 0.3 s" in out, "CYCLE #12" in out) == (1, True, True)

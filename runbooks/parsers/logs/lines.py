@@ -23,15 +23,13 @@ class LogParser:
     """Counts what it was fed. `spread`: a line that fits no shape is an event of its own, for who shows each at once. `worker`:
     whose own log it is."""
 
-    def __init__(
-        self, source: str, shape: LogShape, changed: datetime | None = None, spread: bool = False, worker: str = ""
-    ) -> None:
-        self._source, self._shape, self._spread, self._changed, self._worker = source, shape, spread, changed, worker
+    def __init__(self, source: str, shape: LogShape, spread: bool = False, worker: str = "") -> None:
+        self._source, self._shape, self._spread, self._worker = source, shape, spread, worker
         self._patterns, self._marks = [re.compile(p) for p in shape.lines], Marks(shape.marks)
         self._clock, self._day = LogClock(shape.time_format, shape.zone), DayClock(shape.zone)
         self.lines = self.unfit = 0
         self._skew = timedelta()
-        self._dated = False  # times of day got their date from the file's last change
+        self._dated: datetime | None = None  # times of day got their date from this last change
         self._in_key, self._cycle, self._turn, self._back = 0, -1, -1, 0
         self._marked = True  # the present cycle was begun by a mark, not by a field of its lines
         self._last: LoggedEvent | None = None
@@ -142,15 +140,15 @@ class LogParser:
         event.turn = self._turn
         event.cycle = self._cycle if number is None and self._cycle >= 0 else number
 
-    def end(self) -> None:
-        """Gives times of day their date, by the file's last change."""
+    def end(self, changed: datetime | None = None) -> None:
+        """Gives the times of day so far their date, where it is known when the log was last changed."""
         if not self._of_day:
             return
-        self._dated = self._changed is not None
         last = max(e.at for e in self._of_day if e.at) - _EPOCH
         for event in self._of_day:
             if event.at is not None:
-                event.at = self._day.first_day(last, self._changed) + (event.at - _EPOCH) if self._changed else None
+                event.at = self._day.first_day(last, changed) + (event.at - _EPOCH) if changed else None
+        self._dated = changed or self._dated
         self._of_day.clear()
 
     @property
@@ -160,7 +158,7 @@ class LogParser:
         if self._clock.assumed:
             found.append("its times have no zone: UTC is assumed (log_sources.shapes names another)")
         if self._dated:
-            found.append(f"its times have no date: counted back from its last change, {utc(self._changed)}" if self._changed else "")
+            found.append(f"its times have no date: counted back from its last change, {utc(self._dated)}")
         if abs(self._skew) > SKEW:
             off = f"{self._skew.total_seconds():+.0f} s"
             found.append(f"its own clock or zone differs from the platform's by {off}; the platform's time is shown")

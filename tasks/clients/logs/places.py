@@ -1,6 +1,6 @@
 """Which logs a target has: files that a person names, or everything that the fleet file knows of the orchestrator."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from runbooks.core.fleet import Fleet
@@ -10,7 +10,7 @@ from runbooks.core.redact import Redactor
 from runbooks.parsers.logs.shapes import shape_named
 from tasks.clients.logs.bytes import HostBytes, LocalBytes
 from tasks.clients.logs.platform import PlatformLog
-from tasks.clients.logs.source import LogSource
+from tasks.clients.logs.source import FAR_S, LogSource
 from tasks.clients.logs.table import TableLog, table_pages
 from tasks.clients.logs.text import TextLog
 from tasks.clients.logs.workers import FAR, pod_log, stored_log
@@ -23,9 +23,14 @@ Opened = tuple[str, str, Callable[[], LogSource]]
 """Name, place, and what opens it; that raises TransportError where it cannot be asked at all."""
 
 
-def named_file(path: Path, shape: str, config: LogSources) -> Opened:
-    """A file that a person names."""
-    return path.name, str(path), lambda: TextLog(path.name, LocalBytes(path), shape_named(shape, config))
+def named_files(paths: Sequence[Path], shape: str, config: LogSources) -> list[Opened]:
+    """Files that a person names. Those of one name are shown with their folder."""
+    names = [path.name for path in paths] + [file.shown for file in config.files]
+    return [_named(path, str(path) if names.count(path.name) > 1 else path.name, shape, config) for path in dict.fromkeys(paths)]
+
+
+def _named(path: Path, name: str, shape: str, config: LogSources) -> Opened:
+    return name, str(path), lambda: TextLog(name, LocalBytes(path), shape_named(shape, config))
 
 
 def orchestrator_logs(fleet: Fleet, config: Orchestrator, hosts: HostPool, redactor: Redactor) -> list[Opened]:
@@ -68,15 +73,13 @@ def _file(fleet: Fleet, file: LogPlace, config: LogSources, hosts: HostPool) -> 
     shape = shape_named(file.shape, config)
     if not file.node:
         path = lasting(file.path)
-        name = file.name or path.name
-        return name, str(path), lambda: TextLog(name, LocalBytes(path), shape)
-    name = file.name or f"{file.node}:{Path(file.path).name}"
+        return file.shown, str(path), lambda: TextLog(file.shown, LocalBytes(path), shape)
     place = f"{file.node}:{file.path}"
 
     def far() -> LogSource:
-        return TextLog(name, HostBytes(hosts(fleet.node(file.node)), file.path, place), shape, FAR)
+        return TextLog(file.shown, HostBytes(hosts(fleet.node(file.node)), file.path, place), shape, FAR, every_s=FAR_S)
 
-    return name, place, far
+    return file.shown, place, far
 
 
 def opened(one: Opened) -> LogSource | TransportError:

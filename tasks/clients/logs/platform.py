@@ -8,7 +8,7 @@ from runbooks.core.reading import UnknownReason
 from runbooks.core.redact import Redactor
 from runbooks.parsers.logs.event import LoggedEvent, ReadState, SourceRead
 from runbooks.parsers.logs.lines import LogParser
-from tasks.clients.logs.source import LogWindow
+from tasks.clients.logs.source import FAR_S, LogWindow
 from tasks.clients.railway import RailwayClient
 from tasks.transport.base import TransportError
 
@@ -18,6 +18,8 @@ SILENT = "the deployment has logged nothing; that proves nothing about its proce
 
 class PlatformLog:
     """One service. `most`: newest lines that are asked for."""
+
+    every_s = FAR_S
 
     def __init__(self, config: RailwayConfig, shape: LogShape, most: int, redactor: Redactor) -> None:
         self.name, self.place, self._most = "railway", f"{config.url} service {config.service}", most

@@ -15,8 +15,15 @@ class LogWindow(NamedTuple):
     follow: bool = False  # it is polled afterwards: a line that has not ended yet is left for then
 
 
+FAR_S = 5.0  # between two looks at what another machine keeps
+
+
 class LogSource(Protocol):
     """One place where lines stand."""
+
+    @property
+    def every_s(self) -> float:
+        """Seconds between two looks."""
 
     @property
     def name(self) -> str:

@@ -12,7 +12,7 @@ from runbooks.parsers.logs.event import LoggedEvent, ReadState, SourceRead
 from runbooks.parsers.logs.lines import LogParser
 from runbooks.parsers.logs.shapes import ORCHESTRATOR
 from runbooks.parsers.logs.times import LogClock
-from tasks.clients.logs.source import LogWindow
+from tasks.clients.logs.source import FAR_S, LogWindow
 from tasks.clients.worker_db import SqlDb
 from tasks.clients.worker_rest import RestDb
 from tasks.credentials import credential
@@ -115,6 +115,8 @@ def table_pages(config: DatabaseConfig, table: LogTable, redactor: Redactor) -> 
 
 class TableLog:
     """The table as a source."""
+
+    every_s = FAR_S
 
     def __init__(self, table: LogTable, pages: LogPages, most: int = MOST) -> None:
         self.name, self.place, self._most = f"table {table.table}", pages.shown, most

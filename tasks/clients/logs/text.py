@@ -11,7 +11,7 @@ from tasks.clients.logs.bytes import Growth, LogBytes
 from tasks.clients.logs.source import LogWindow
 from tasks.transport.base import TransportError
 
-MOST = 32 << 20  # bytes that are read of a log
+MOST = 16 << 20  # bytes that are read of a log
 PROBE = 64 << 10  # bytes that are read to learn a time in the middle
 LONGEST_LINE = 1 << 20  # bytes that wait for the end of their line
 SILENT = "it is empty; that a log is silent does not say that its writer is dead"
@@ -21,10 +21,12 @@ TRACE = 64  # bytes before the place that was read to: they tell a file that was
 class TextLog:
     """One log. `most`: bytes that are read at once. `worker`: whose own log it is."""
 
-    def __init__(self, name: str, bytes: LogBytes, shape: LogShape, most: int = MOST, worker: str = "") -> None:
+    def __init__(self, name: str, bytes: LogBytes, shape: LogShape, most: int = MOST, worker: str = "", every_s: float = 1.0) -> None:
         self.name, self.place, self._most, self._worker = name, bytes.shown, most, worker
         self._bytes, self._shape = bytes, shape
         self._identity, self._offset, self._rest, self._trace = "", 0, b"", b""
+        self._looked: Growth | None = None  # at the last poll
+        self.every_s = every_s
         self._parser = LogParser(name, shape, spread=True, worker=worker)
 
     def read(self, window: LogWindow) -> tuple[list[LoggedEvent], SourceRead]:
@@ -43,9 +45,9 @@ class TextLog:
             found = found._replace(problem=f"one JSON list of more than {self._most >> 20} MiB; it is not read in parts")
         if found.problem:
             return [], SourceRead(name=self.name, place=self.place, state=ReadState.NOT_READ, why=found.problem)
-        parser = LogParser(self.name, self._shape, now.changed, worker=self._worker)
+        parser = LogParser(self.name, self._shape, worker=self._worker)
         events = [e for e in map(parser.feed, found.entries) if e is not None]
-        parser.end()
+        parser.end(now.changed)
         return events, self._read(parser, events, begin > low, found.export, sought, now)
 
     def _is_list(self) -> bool:
@@ -104,8 +106,11 @@ class TextLog:
             now = self._bytes.look()
         except TransportError as e:
             if self._identity and e.reason is UnknownReason.FAILED:
-                return self._added(), (f"{e.why}; what is written under its name again is read",)
+                return self._dated(self._added(), None), (f"{e.why}; what is written under its name again is read",)
             raise
+        if now == self._looked and now.size == self._offset:
+            return [], ()
+        self._looked = now
         notes: tuple[str, ...] = ()
         events = self._added() if self._identity else []
         if now.identity != self._identity:
@@ -120,7 +125,11 @@ class TextLog:
             notes = ("it was emptied; what was written between the last look and that is missing",)
             self._start(now.identity)
             events += self._added()
-        return events, notes
+        return self._dated(events, now.changed), notes
+
+    def _dated(self, events: list[LoggedEvent], changed: datetime | None) -> list[LoggedEvent]:
+        self._parser.end(changed)
+        return events
 
     def _start(self, identity: str) -> None:
         self._identity, self._offset, self._rest, self._trace = identity, 0, b"", b""

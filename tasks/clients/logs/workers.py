@@ -6,7 +6,7 @@ from runbooks.core.redact import Redactor
 from runbooks.parsers.logs.ids import is_plain_id
 from runbooks.parsers.logs.shapes import shape_named
 from tasks.clients.logs.bytes import HostBytes, StoredBytes
-from tasks.clients.logs.source import LogSource
+from tasks.clients.logs.source import FAR_S, LogSource
 from tasks.clients.logs.text import TextLog
 from tasks.clients.pod_trust import pod_node, trust_of
 from tasks.clients.runpod import RunPodClient
@@ -28,7 +28,7 @@ def stored_log(config: Orchestrator, worker: str) -> LogSource:
     assert config.logs is not None, "the caller has looked"  # noqa: S101 - for the type checker
     key = config.logs.key.replace("{worker}", worker)
     shape = shape_named(config.log_sources.worker_shape, config.log_sources)
-    return TextLog(f"s3:{worker}", StoredBytes(log_client(config.logs), config.logs.bucket, key), shape, FAR, worker)
+    return TextLog(f"s3:{worker}", StoredBytes(log_client(config.logs), config.logs.bucket, key), shape, FAR, worker, FAR_S)
 
 
 def pod_log(config: Orchestrator, worker: str, hosts: HostPool, redactor: Redactor) -> LogSource:
@@ -55,4 +55,4 @@ def pod_log(config: Orchestrator, worker: str, hosts: HostPool, redactor: Redact
     path = config.process.log.replace("{worker}", worker)
     shape = shape_named(config.log_sources.worker_shape, config.log_sources)
     host = hosts(pod_node(config, pod, trust.key))
-    return TextLog(f"pod:{worker}", HostBytes(host, path, f"{pod.id}:{path}"), shape, FAR, worker)
+    return TextLog(f"pod:{worker}", HostBytes(host, path, f"{pod.id}:{path}"), shape, FAR, worker, FAR_S)
