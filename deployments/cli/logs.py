@@ -44,7 +44,7 @@ def cmd_logs(ns: argparse.Namespace) -> int:
     if ns.since and ns.until and ns.since > ns.until:
         raise CommandError("--since is later than --until")
     if ns.follow and (ns.until or ns.at):
-        raise CommandError("--follow goes on from now: it takes no --until and no --at")
+        raise CommandError("--follow continues from now: it takes no --until and no --at")
     from flows.config import load_fleet
     from tasks.clients.logs.places import knowing
     from tasks.clients.logs.source import LogWindow

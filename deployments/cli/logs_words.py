@@ -35,4 +35,4 @@ def add_logs(parser: Parser) -> None:
     parser.add_argument("--seconds", type=seconds, default=60.0, metavar="N", help="maximum time of reading (default 60)")
     looks = "what the lines of FILE look like: orchestrator (default), worker, or a shape of the fleet file"
     parser.add_argument("--shape", metavar="NAME", default="orchestrator", help=looks)
-    parser.add_argument("--follow", action="store_true", help="go on with what is new, until interrupted")
+    parser.add_argument("--follow", action="store_true", help="continue with what is new, until interrupted")

@@ -199,17 +199,20 @@ def test_one_list_that_is_too_long_to_read_in_parts(tmp_path: Path, capsys: pyte
 
 def test_what_the_fleet_file_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "o.log").write_text(CYCLE)
-    fleet = {"nodes": [{"name": "n1", "local": True}], "orchestrator": {"log_sources": {"files": [
-        {"path": str(tmp_path / "o.log")}, {"path": str(tmp_path / "o.log"), "node": "n1"}, {"path": "/no/such.log", "name": "gone"},
-        {"path": "/x.log", "node": "no-such-node"}]}}}  # fmt: skip
+    files = [{"path": str(tmp_path / "o.log")}, {"path": str(tmp_path / "o.log"), "node": "n1"}, {"path": "/no/such.log", "name": "gone"}]
+    fleet = {"nodes": [{"name": "n1", "local": True}], "orchestrator": {"log_sources": {"files": files}}}
     file = tmp_path / "fleet.yaml"
     file.write_text(json.dumps(fleet))
     code, out, err = logs(capsys, "orchestrator", "--fleet", file, "--json")
     data = json.loads(out)
     assert (code, err) == (1, "")
     assert {s["name"]: s["state"] for s in data["sources"]} == {
-        "gone": "not-read", "no-such-node:x.log": "not-read", "o.log": "whole", "n1:o.log": "whole"}  # fmt: skip
+        "gone": "not-read", "o.log": "whole", "n1:o.log": "whole"}  # fmt: skip
     assert len(data["events"]) == 16
+    for wrong, said in (({"node": "n2"}, "no such node"), ({"name": "gone"}, "give each a `name`"), ({"shape": "mine"}, "none of")):
+        file.write_text(json.dumps(fleet | {"orchestrator": {"log_sources": {"files": [*files, {"path": "/x.log", **wrong}]}}}))
+        code, _, err = logs(capsys, "orchestrator", "--fleet", file)
+        assert (code, said in err, "log_sources" in err) == (2, True, True), err
     code, _, err = logs(capsys, "orchestrator", tmp_path / "o.log")
     assert (code, "no section `orchestrator`" in err) == (2, True)
     fleet["orchestrator"] = {}

@@ -162,7 +162,7 @@ class StoredBytes:
 
     def lost(self) -> str:
         """An object has no file before it."""
-        return "it was uploaded anew and is shorter; it is read from its begin"
+        return "it was uploaded again and is shorter; it is read from its begin"
 
     def _ask(self, what: str, more: dict[str, str]) -> Any:
         from botocore.exceptions import BotoCoreError, ClientError

@@ -22,8 +22,8 @@ PAGE, MOST = 1000, 20_000  # rows of an answer, and of all together
 Row = dict[str, Any]
 Key = tuple[Any, Any]  # time and id of a row, as the interface gave them
 SILENT = (
-    "the table has no line of that time, or row security hides its rows from this login; its writer can be off "
-    "(ENABLE_DB_LOGGING) while the orchestrator is alive"
+    "the table has no line of that time, or row security hides its rows from this login. "
+    "Its writer can be off (ENABLE_DB_LOGGING) while the orchestrator is alive."
 )
 
 
