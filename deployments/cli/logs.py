@@ -187,7 +187,7 @@ def _read_one(one: "Opened", window: "LogWindow") -> Got:
         if isinstance(source, TransportError):
             return Got(None, [], SourceRead(name=name, place=place, state=ReadState.NOT_READ, why=source.why))
         return Got(source, *read_source(source, window))
-    except ODD_ANSWER as e:
+    except (*ODD_ANSWER, OSError) as e:
         why = f"unparsable: its answer has a form that is not known ({type(e).__name__})"
         return Got(None, [], SourceRead(name=name, place=place, state=ReadState.NOT_READ, why=why))
 

@@ -28,7 +28,13 @@ def stored_log(config: Orchestrator, worker: str) -> LogSource:
     assert config.logs is not None, "the caller has looked"  # noqa: S101 - for the type checker
     key = config.logs.key.replace("{worker}", worker)
     shape = shape_named(config.log_sources.worker_shape, config.log_sources)
-    return TextLog(f"s3:{worker}", StoredBytes(log_client(config.logs), config.logs.bucket, key), shape, FAR, worker, FAR_S)
+    from botocore.exceptions import BotoCoreError
+
+    try:
+        client = log_client(config.logs)
+    except (BotoCoreError, ValueError) as e:  # a profile that is not there, an address that is none
+        raise TransportError(UnknownReason.FAILED, f"{type(e).__name__}: {e}"[:300]) from None
+    return TextLog(f"s3:{worker}", StoredBytes(client, config.logs.bucket, key), shape, FAR, worker, FAR_S)
 
 
 def pod_log(config: Orchestrator, worker: str, hosts: HostPool, redactor: Redactor) -> LogSource:

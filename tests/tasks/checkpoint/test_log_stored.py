@@ -6,6 +6,7 @@ from runbooks.core.orchestrator_config import Orchestrator
 from runbooks.parsers.logs.event import ReadState
 from tasks.clients.logs.source import LogWindow, read_source
 from tasks.clients.logs.workers import FAR, stored_log
+from tasks.transport.base import TransportError
 from tests.support.s3 import S3Server
 
 
@@ -57,3 +58,9 @@ def test_who_may_not_read(s3: S3Server, admin: None, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "x" * 20)
     _, read = read_source(stored_log(config(s3), "gpu-7"), LogWindow())
     assert (read.state, read.why.startswith("denied")) == (ReadState.NOT_READ, True)
+
+
+def test_a_profile_that_is_not_there() -> None:
+    wrong = Orchestrator.model_validate({"logs": {"bucket": "ckpt", "key": "{worker}", "profile": "no-such-profile"}})
+    with pytest.raises(TransportError, match="no-such-profile"):
+        stored_log(wrong, "gpu-7")
