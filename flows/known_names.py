@@ -14,7 +14,11 @@ from runbooks.core.policy import Policy
 
 
 def fleet_faults(fleet: Fleet) -> Iterator[Fault]:
-    """Limits of a runbook that does not exist, limits that it does not have, and values that do not fit."""
+    """Limits of a runbook that does not exist, limits that it does not have, values that do not fit, and log files of unknown nodes."""
+    for place, file in enumerate(fleet.orchestrator.log_sources.files if fleet.orchestrator else ()):
+        nodes = [n.name for n in fleet.nodes]
+        if file.node and file.node not in nodes:
+            yield ("orchestrator", "log_sources", "files", place, "node"), f"no such node; {there_are(file.node, nodes)}"
     for slug, values in fleet.limits.items():
         if slug in runbook_slugs():
             yield from _limit_faults(slug, values)

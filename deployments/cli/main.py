@@ -25,6 +25,7 @@ COMMANDS = {
     "approve": "deployments.cli.approve:cmd_approve",
     "reject": "deployments.cli.reject:cmd_reject",
     "show": "deployments.cli.show:cmd_show",
+    "logs": "deployments.cli.logs:cmd_logs",
     "lab": "deployments.lab.main:cmd_lab",
     "list": "deployments.cli.list:cmd_list",
     "replay": "deployments.cli.replay:cmd_replay",

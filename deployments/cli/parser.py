@@ -3,6 +3,7 @@
 import argparse
 from typing import TypeAlias
 
+from deployments.cli.logs_words import add_logs
 from deployments.cli.words import Parser, port, seconds, within
 
 EXIT_CODES = """exit codes:
@@ -146,6 +147,7 @@ def _add_offline(commands: Commands) -> None:
     listed.add_argument(
         "--actions", action="store_true", help="show every kind of action: runbooks, risk, changes, proof, and how it is undone"
     )
+    add_logs(_add(commands, "logs", "read the logs of the orchestrator and its workers, merged by time"))
     replay = _add(commands, "replay", "judge the evidence of an old report again, with today's code")
     replay.add_argument("report", metavar="REPORT.json")
     bundle = _add(

@@ -23,6 +23,7 @@ class FakeRailway:
         self.begun: list[str] = []  # deployments whose program was started again
         self.broken = False  # the program ends at once, however it is started
         self.lines: list[tuple[str, str]] = []
+        self.levels: dict[str, str] = {}  # severity of a message; INFO of the others
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/graphql/v2"
@@ -44,6 +45,10 @@ class FakeRailway:
         """One log line."""
         self.lines.append(((at or datetime.now(UTC)).isoformat(), message))
 
+    def attributes(self, message: str) -> list[dict[str, str]]:
+        """What the platform makes of a line: `level` is always info, and each value is JSON again."""
+        return [{"key": "level", "value": '"info"'}, {"key": "levelname", "value": json.dumps(self.levels.get(message, "INFO"))}]
+
     def close(self) -> None:
         """Stop it."""
         self._server.shutdown()
@@ -64,7 +69,9 @@ class FakeRailway:
             self.variables[given["name"]] = given["value"]
             return {"variableUpsert": True}
         if "deploymentLogs" in query:
-            rows = [{"timestamp": t, "message": m} for t, m in self.lines]
+            rows: list[dict[str, Any]] = [{"timestamp": t, "message": m} for t, m in self.lines]
+            if "attributes" in query:
+                rows = [r | {"attributes": self.attributes(r["message"])} for r in rows]
             mine = rows if body["variables"]["d"] == "dep1" else []
             return {"deploymentLogs": mine[-int(body["variables"]["n"]) :]}
         if "deploymentRestart" in query:

@@ -5,6 +5,7 @@ from typing import ClassVar, Literal
 from pydantic import Field, model_validator
 
 from runbooks.core.base import Frozen, Regex
+from runbooks.core.logs_config import LogSources
 
 ENV = r"^[A-Za-z_][A-Za-z0-9_]{0,99}$"
 SQL_NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$"
@@ -145,3 +146,4 @@ class Orchestrator(Frozen):
     process: WorkerProcess = WorkerProcess()
     ssh: PodSsh = PodSsh()
     request: PodRequest = PodRequest()
+    log_sources: LogSources = LogSources()

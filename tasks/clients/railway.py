@@ -20,6 +20,10 @@ DEPLOYMENTS = (
 )
 MOST = 20  # deployments that are looked through for the one in service
 LOGS = "query logs($d: String!, $n: Int) { deploymentLogs(deploymentId: $d, limit: $n) { timestamp message } }"
+LINES = (
+    "query lines($d: String!, $n: Int) "
+    "{ deploymentLogs(deploymentId: $d, limit: $n) { timestamp message attributes { key value } } }"
+)
 SEALED = (
     "query sealed($p: String!, $e: String!) { environment(id: $e, projectId: $p) "
     "{ variables(first: 1000) { edges { node { name serviceId isSealed } } } } }"
@@ -84,6 +88,13 @@ class RailwayClient:
         """Newest log lines with their time. Raises TransportError, one of ODD_ANSWER."""
         rows = given(self._ask(LOGS, {"d": deployment, "n": lines}), "deploymentLogs", list)
         return "\n".join(f"{given(r, 'timestamp', str)} {given(r, 'message', str)}" for r in rows)
+
+    def lines(self, deployment: str, most: int) -> list[dict[str, Any]]:
+        """Newest log lines as they are kept: timestamp, message, attributes. Raises TransportError, one of ODD_ANSWER."""
+        rows = given(self._ask(LINES, {"d": deployment, "n": most}), "deploymentLogs", list)
+        for row in rows:
+            given(row, "timestamp", str), given(row, "message", str)
+        return rows
 
     def set_variable(self, name: str, value: str) -> None:
         """Set one variable; the platform deploys again. Raises TransportError."""

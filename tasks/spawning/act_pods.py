@@ -12,13 +12,12 @@ from runbooks.parsers.runpod import Pod
 from runbooks.parsers.worker_rows import TaskRow, WorkerRow
 from tasks.arguments import takes
 from tasks.clients.asked import orchestrator_of
+from tasks.clients.pod_trust import FIRST_SEEN, pod_node, trust_of
 from tasks.clients.runpod import NotFound, RunPodClient
 from tasks.clients.worker_db import open_db
 from tasks.context import ActionRefused, ActionResult, Context
 from tasks.remote.changing import change
 from tasks.remote.unseen import UNSEEN
-from tasks.spawning.pod_inside import pod_node
-from tasks.spawning.pod_trust import FIRST_SEEN, trust_of
 from tasks.spawning.read import start_argv
 from tasks.transport.base import TransportError
 

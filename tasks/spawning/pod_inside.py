@@ -1,6 +1,5 @@
 """Reads a pod's network and inside: the stages of ssh-auth-failure first, then one probe over SSH. Changes nothing on it."""
 
-from runbooks.core.fleet import KeySource, Node
 from runbooks.core.log_in import LogInSeen
 from runbooks.core.orchestrator_config import Orchestrator
 from runbooks.core.reading import Absent, Known, Source, Unknown, UnknownReason
@@ -9,19 +8,11 @@ from runbooks.parsers.runpod import Pod
 from runbooks.parsers.ssh_key import public_shape
 from runbooks.parsers.ssh_text import published_host_keys
 from runbooks.spawning.evidence import PodInside, PodOther, PodProcess, SshStages
+from tasks.clients.pod_trust import FIRST_SEEN, PUBLISHED, Trust, pod_node, record_key, trust_of
 from tasks.context import Context, LogIn
 from tasks.diagnostic import diagnostic
 from tasks.remote.probe import run_probe
-from tasks.spawning.pod_trust import FIRST_SEEN, PUBLISHED, Trust, record_key, trust_of
 from tasks.transport.base import TransportError
-
-
-def pod_node(config: Orchestrator, pod: Pod, key: str = "") -> Node:
-    """The pod as a node. Without a recorded key no host key is accepted."""
-    return Node(
-        name=pod.id, host=pod.ip, port=pod.ssh_port or 22, user=config.ssh.user, key=KeySource(env=config.ssh.key_env),
-        host_key=key or None, known_hosts="/dev/null", connect_timeout_s=5,
-    )  # fmt: skip
 
 
 @diagnostic("SSH to the pod")

@@ -5,6 +5,7 @@ from typing import Any
 from runbooks.core.orchestrator_config import WorkerLogs
 from runbooks.core.reading import Absent, Known, Source, Unknown, UnknownReason
 from runbooks.core.worker_ids import is_plain
+from tasks.clients.worker_log_store import log_client
 from tasks.context import Context
 from tasks.diagnostic import diagnostic
 
@@ -45,17 +46,3 @@ def _refused(error: Any, source: Source) -> Absent | Unknown:
         return Absent(proof="the log is empty", source=source)
     why = UnknownReason.DENIED if code in ("AccessDenied", "403", "InvalidAccessKeyId", "SignatureDoesNotMatch") else UnknownReason.FAILED
     return Unknown(reason=why, detail=code, source=source)
-
-
-def log_client(config: WorkerLogs) -> Any:
-    """A client of the place of worker logs; one retry."""
-    import boto3
-    from botocore.config import Config
-
-    session = boto3.session.Session(profile_name=config.profile)
-    style = {"addressing_style": "path"} if config.endpoint else {}
-    settings = Config(
-        connect_timeout=5, read_timeout=20, retries={"total_max_attempts": 2}, s3=style,
-        request_checksum_calculation="when_required", response_checksum_validation="when_required",
-    )  # fmt: skip
-    return session.client("s3", endpoint_url=config.endpoint, region_name=config.region or "us-east-1", config=settings)

@@ -194,7 +194,7 @@ def _logs(config: WorkerLogs | None) -> Iterator[SystemCheck]:
         return
     from botocore.exceptions import BotoCoreError, ClientError
 
-    from tasks.spawning.worker_logs_s3 import log_client
+    from tasks.clients.worker_log_store import log_client
 
     prefix = config.key.partition("{worker}")[0]
     try:

@@ -25,7 +25,7 @@ EXPECTED = {
     ("freeze",): ["a test"], ("bundle",): ["local", "--seconds", "0.2", "--out", "{out}"], ("replay",): ["{file}"],
     ("fleet", "check"): ["{file}"], ("fleet", "import"): ["hosts", "{file}"], ("alerts", "test"): ["{file}"],
     ("approver", "add"): ["ana"], ("approver", "remove"): ["ana"], ("restore",): ["{file}"], ("triage",): ["{file}"],
-    ("new-runbook",): ["zombie-gpu"],
+    ("new-runbook",): ["zombie-gpu"], ("logs",): ["{file}"],
 }  # fmt: skip
 """What a command must be given; `{file}` and `{out}` are made by the test."""
 

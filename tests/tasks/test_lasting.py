@@ -11,11 +11,11 @@ from tasks.remote.changing import FOLDER_ENV
 
 ROOT = Path(__file__).parents[2]
 SAVES = {  # saved by the test below from a folder that is gone
-    "approvers/secrets.py", "remote/changing.py", "report_store.py", "spawning/pod_trust.py",
+    "approvers/secrets.py", "remote/changing.py", "report_store.py", "clients/pod_trust.py",
 }  # fmt: skip
 ONLY_READS = {  # or only names a file that a person or ssh keeps
     "checkpoint/s3_answers.py", "notify/address.py", "ssh/act_keys.py", "ssh/host_key.py", "ssh/key.py",
-    "transport/connect.py", "transport/keys.py", "transport/open.py",
+    "transport/connect.py", "transport/keys.py", "transport/open.py", "clients/logs/places.py",
 }  # fmt: skip
 SAVING = """
 import json, os, tempfile
@@ -27,7 +27,7 @@ from runbooks.core.render import render
 from tasks.approvers.secrets import approvers_file, new_secret, put_approver
 from tasks.remote.changing import _place
 from tasks.report_store import reports_root, save
-from tasks.spawning.pod_trust import PUBLISHED, Trust, record_key, trust_path
+from tasks.clients.pod_trust import PUBLISHED, Trust, record_key, trust_path
 from tasks.transport.local import LocalHost
 from tests.core.samples import report
 saved = save(report(), render(report()), reports_root("reports"))

@@ -15,10 +15,10 @@ from runbooks.core.fleet import Node
 from runbooks.core.orchestrator_config import PodSsh
 from runbooks.core.report import Report
 from tasks.approvers.secrets import approvers_file
+from tasks.clients.pod_trust import trust_path
 from tasks.container.watch_record import record_path
 from tasks.installation import state_folder
 from tasks.report_store import earlier_evidence, history, latest, prune, report_folder, reports_root, save, save_nightly
-from tasks.spawning.pod_trust import trust_path
 from tasks.ssh.host_key import known_hosts_path
 from tests.core.nights import TONIGHT
 from tests.core.samples import T0, report

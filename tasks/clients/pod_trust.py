@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from runbooks.core.orchestrator_config import PodSsh
+from runbooks.core.fleet import KeySource, Node
+from runbooks.core.orchestrator_config import Orchestrator, PodSsh
+from runbooks.parsers.runpod import Pod
 from tasks.installation import lasting
 
 PINNED, PUBLISHED, FIRST_SEEN = "pinned", "published", "first-seen"
@@ -71,3 +73,11 @@ def _read(path: Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise ValueError(f"{path} is no record of host keys")
     return data
+
+
+def pod_node(config: Orchestrator, pod: Pod, key: str = "") -> Node:
+    """The pod as a node. Without a recorded key no host key is accepted."""
+    return Node(
+        name=pod.id, host=pod.ip, port=pod.ssh_port or 22, user=config.ssh.user, key=KeySource(env=config.ssh.key_env),
+        host_key=key or None, known_hosts="/dev/null", connect_timeout_s=5,
+    )  # fmt: skip
