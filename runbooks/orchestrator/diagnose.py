@@ -7,6 +7,7 @@ from runbooks.core.reading import Absent, value_or
 from runbooks.core.rules import book, by_the_rules
 from runbooks.core.table import since
 from runbooks.core.verdict import Diagnosis, State
+from runbooks.orchestrator.company import groups
 from runbooks.orchestrator.evidence import Evidence
 from runbooks.orchestrator.plans import offer
 from runbooks.orchestrator.sides import Limits, Sides, blind
@@ -45,6 +46,7 @@ def diagnose(e: Evidence, limits: Limits) -> Diagnosis:
         plans=plans,
         after=(*waits, *_foreign(s), *held_back),
         waiting_costs=_costs(s, j),
+        groups=tuple(groups(s)),
         findings=findings(SLUG, j.causes, "workers against pods"),
     )
 
