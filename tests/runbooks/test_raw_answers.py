@@ -299,7 +299,7 @@ class Canned(RailwayClient):
 
 def _platform(data: Any) -> dict[str, Any]:
     with patch("tasks.spawning.railway.RailwayClient", lambda *_: Canned(data)):
-        return dict(zip(("orchestrator", "deployment", "variables"), read_railway(CONTEXT, RAILWAY, "w1"), strict=True))
+        return vars(read_railway(CONTEXT, RAILWAY, "w1"))
 
 
 def railway_worlds() -> Iterator[World]:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from runbooks.core.plan import Step
+from runbooks.core.reading import Unknown
 from runbooks.core.verdict import Diagnosis
 from runbooks.parsers.railway import Deployment, in_service
 from tasks.clients.railway import RailwayClient
@@ -61,6 +62,7 @@ def test_an_orchestrator_that_cycles_is_not_down_for_a_deployment_that_failed(wo
     world.railway.newer = [FAILED | {"id": f"dep{n}"} for n in range(3, 23)]
     evidence, d = world.look()
     assert slugs(d) == []
+    assert isinstance(evidence.deployment, Unknown)
     assert "not known" in evidence.deployment.why, "twenty that failed: which one runs cannot be told"
 
 
