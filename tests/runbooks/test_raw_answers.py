@@ -308,7 +308,7 @@ def railway_worlds() -> Iterator[World]:
         fake.variables = {"RUNPOD_API_KEY": "k", "RUNPOD_SSH_PUBLIC_KEY": "x"}
         fake.sealed, fake.status = {"RUNPOD_SSH_PRIVATE_KEY"}, "CRASHED"
         fake.cycle(NOW - timedelta(minutes=30))
-        asked_for = [{"query": q, "variables": {"n": 500}} for q in (VARIABLES, DEPLOYMENTS, LOGS, SEALED)]
+        asked_for = [{"query": q, "variables": {"n": 500, "d": "dep1"}} for q in (VARIABLES, DEPLOYMENTS, LOGS, SEALED)]
         data = {k: v for a in asked_for for k, v in fake.ask(a).items()}
     finally:
         fake.close()
