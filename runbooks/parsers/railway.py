@@ -27,7 +27,7 @@ class Deployment(Frozen):
     @property
     def words(self) -> str:
         """How a sentence names it."""
-        of = f" of commit {self.commit[:8]}" if self.commit else ""
+        of = f" of commit {self.commit[:8]}{f' on {self.branch}' if self.branch else ''}" if self.commit else ""
         return f"the deployment{of}" + (f" of {utc(self.created)}" if self.created else "")
 
 

@@ -69,9 +69,10 @@ def _orchestrator(v: SpawningView) -> None:
     elif v.orch and v.orch.lines >= 50 and not v.orch.cycles:
         v.say("orchestrator-down", LIKELY, f"no cycle line among its last {v.orch.lines} lines", about="the orchestrator",
               decides=("the deployment's state; does it log cycles at this level?",))  # fmt: skip
-    if v.e.service and v.e.newer and v.e.newer[0].status == FAILED:
+    if deployment and v.e.service and v.e.newer and v.e.newer[0].status == FAILED:
         kept = f"{v.e.service.words} is still in service ({v.e.service.status})"
-        v.say("deployment-failed", SURE, f"{v.e.newer[0].words} failed", kept, about="the orchestrator")
+        v.say("deployment-failed", LIKELY, f"{v.e.newer[0].words} failed", kept, about="the orchestrator",
+              decides=("the build log of the failed deployment: what it changes, and whether somebody took it back",))  # fmt: skip
     if v.orch and v.orch.database_failed and not v.has("database-writes-fail"):
         v.say("database-writes-fail", LIKELY, *v.orch.database_failed[-2:], about="the orchestrator")
 

@@ -59,7 +59,7 @@ ORDERS: dict[str, tuple[str, str]] = {
     "start-worker": (r"start (?:workers|worker by worker)\b", r"(?:re)?start .*\b(?:it|workers?)\b"),
     "start-worker-unverified": (r"start (?:workers|worker by worker)\b", r"(?:re)?start .*\b(?:it|workers?)\b"),
     "set-railway-variable": (NEVER, r"set (?:the|a) variable\b"),
-    "restart-service": (r"restart (?:the )?(?:service|orchestrator)\b", r"expect the change from a restart\b"),
+    "restart-service": (r"restart (?:the )?(?:service|orchestrator)\b", NEVER),
     "redeploy-service": (r"(?:re)?deploy .*\b(?:service|orchestrator|removed)\b", NEVER),
     "mark-worker-row": (r"(?:mark|set) the row\b", NEVER),
     "recover-pod-id": (r"write (?:the pod's|its) id into\b", NEVER),

@@ -58,7 +58,7 @@ def test_an_orchestrator_that_cycles_is_not_down_for_a_deployment_that_failed(wo
     """Its log is read from the deployment in service, and the failed one is named with its commit."""
     never_started(world)
     world.railway.newer = [FAILED]
-    assert slugs(world.look()[1]) == ["deployment-failed confirmed"]
+    assert slugs(world.look()[1]) == ["deployment-failed likely"]
     world.railway.newer = [FAILED | {"id": f"dep{n}"} for n in range(3, 23)]
     evidence, d = world.look()
     assert slugs(d) == []
