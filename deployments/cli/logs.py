@@ -45,6 +45,7 @@ def cmd_logs(ns: argparse.Namespace) -> int:
         raise CommandError("--since is later than --until")
     if ns.follow and (ns.until or ns.at):
         raise CommandError("--follow continues from now: it takes no --until and no --at")
+    from deployments.cli.missing_secrets import check_secrets
     from flows.config import load_fleet
     from tasks.clients.logs.places import knowing
     from tasks.clients.logs.source import LogWindow
@@ -53,6 +54,8 @@ def cmd_logs(ns: argparse.Namespace) -> int:
 
     with HostPool() as hosts:
         fleet = load_fleet(ns.fleet)
+        if asked.fleet:
+            check_secrets(fleet, ns.fleet)
         redactor = installation_redactor()
         redactor = knowing(fleet.orchestrator, redactor) if fleet.orchestrator else redactor
         since, until = (ns.at - AROUND, ns.at + AROUND) if ns.at else (ns.since, ns.until)

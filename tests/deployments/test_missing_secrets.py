@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "reset-breaker": ([], "flows.engine.guards.reset_breaker"),
     "alerts test": (["no-such-file"], "deployments.cli.alerts.read_alerts"),
     "nightly": ([], "flows.launch.create_pending"),
+    "logs": (["orchestrator"], "deployments.cli.logs._sources"),
     "watch": ([], "deployments.watch.service.Watch"),
     "gateway": ([], "deployments.gateway.main.serve"),
     "up": ([], "deployments.cli.up._publish_page"),

@@ -64,6 +64,7 @@ BAD = {"FLEET": (BAD_FLEET, FLEET_SAYS), "POLICY": (BAD_POLICY, POLICY_SAYS), "A
 OPTIONS = {"--fleet": "FLEET", "--policy": "POLICY", "--alerts": "ALERTS"}
 GIVEN = {
     ("run",): ["zombie-gpu", "a"], ("bundle",): ["a"], ("fleet", "check"): ["GOOD"], ("alerts", "test"): ["EMPTY"], ("restore",): ["EMPTY"],
+    ("logs",): ["orchestrator"],
 }  # fmt: skip
 MORE = {"run without a server": (("run",), ["zombie-gpu", "a", "--no-server"]), "up with alerts": (("up",), ["--gateway"])}
 

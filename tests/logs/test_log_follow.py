@@ -135,7 +135,11 @@ def test_two_hundred_random_histories(tmp_path: Path) -> None:
 def start(tmp_path: Path, *args: str) -> "subprocess.Popen[str]":
     """The command in a process of its own."""
     env = {**os.environ, "GPU_RUNBOOKS_HOME": str(tmp_path / "home")}
-    return subprocess.Popen([*CLI, "logs", *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in a shell's background would pass on that it is ignored
+    try:
+        return subprocess.Popen([*CLI, "logs", *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_the_command_follows_and_ends_on_an_interrupt(tmp_path: Path) -> None:
