@@ -4,6 +4,7 @@ Commands run in the order of the pages, against a lab node (a real sshd, a real 
 in shape with what the command before it wrote.
 """
 
+import json
 import os
 import re
 import shutil
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Timer
 from typing import NamedTuple
@@ -65,7 +67,18 @@ RUN = {
     "gpu-runbooks watch --fleet fleet.yaml --policy policy.yaml --mode auto": Ends(0, (), first="watching trainer on node-a"),
     "gpu-runbooks alerts test payload.json --fleet fleet.yaml": Ends(0, ("run zombie-gpu on node-a", "nothing was started")),
 }
-NOT_RUN = {"make test": "is what runs this test, or installs packages of the system as root and runs for a quarter of an hour"}
+LOGGED = {  # `logs` finds these lines of the orchestrator's log, which says what it did at 03:10 and now
+    "gpu-runbooks logs orchestrator --fleet fleet.yaml --since 2h": Ends(0, ("1 read whole", "nothing to do now")),
+    "gpu-runbooks logs orchestrator --fleet fleet.yaml --since 30m": Ends(0, ("1 read whole", "nothing to do now")),
+    "gpu-runbooks logs orchestrator --fleet fleet.yaml --at 03:10": Ends(0, ("cycle #12", "nothing to do then")),
+    "gpu-runbooks logs worker/gpu-20260301_101500-1a2b3c4d --fleet fleet.yaml": Ends(1, ("could not be read", "took task 7d0c0e3e")),
+    "gpu-runbooks logs export.json orchestrator.log --task 7d0c0e3e": Ends(0, ("2 read whole", "took task 7d0c0e3e")),
+}
+RUN |= LOGGED
+NOT_RUN = {
+    "make test": "is what runs this test, or installs packages of the system as root and runs for a quarter of an hour",
+    "gpu-runbooks logs orchestrator --fleet fleet.yaml --follow": "stays until it is interrupted; tests/logs/test_log_follow.py runs it",
+}
 """Printed commands that cannot be run here, and why."""
 
 
@@ -147,11 +160,35 @@ def test_a_printed_command_does_what_its_page_says(tree: Tree, line: str) -> Non
     if ends.first:
         stays(tree, line, ends)
         return
-    code, said = tree.do(line)
+    code, said = logged(tree, line) if line in LOGGED else tree.do(line)
     assert code == ends.code, said
     assert re.search(".*".join(ends.says), said, re.S), said
     if line.endswith("lab zombie-gpu"):
         is_shaped_like(SHOWN.findall((ROOT / "README.md").read_text(encoding="utf-8"))[0], said)
+
+
+def logged(tree: Tree, line: str) -> tuple[int, str]:
+    """A line about logs, where the fleet file names one of an orchestrator."""
+    now, fleet = datetime.now(UTC), tree.folder / "fleet.yaml"
+    then = now.replace(hour=3, minute=10, second=0, microsecond=0)
+    then -= timedelta(days=then > now)
+    rows = [
+        f"{at:%Y-%m-%d %H:%M:%S},000 - {what}"
+        for at, word, cycle in ((then, "then", 12), (now, "now", 13))
+        for what in (
+            f"__main__ - INFO - ORCHESTRATOR CYCLE #{cycle}", f"control_loop - INFO - SCALING DECISION ANALYSIS: nothing to do {word}",
+            "control_loop - INFO - worker of gpu-20260301_101500-1a2b3c4d took task 7d0c0e3e",
+        )
+    ]  # fmt: skip
+    (tree.folder / "orchestrator.log").write_text("\n".join(rows) + "\n")
+    (tree.folder / "export.json").write_text(json.dumps([{"timestamp": then.isoformat(), "message": rows[2]}]))
+    before = fleet.read_text()
+    place = {"path": str(tree.folder / "orchestrator.log")}
+    fleet.write_text(yaml.safe_dump(yaml.safe_load(before) | {"orchestrator": {"log_sources": {"files": [place]}}}))
+    try:
+        return tree.do(line)
+    finally:
+        fleet.write_text(before)
 
 
 def serves(tree: Tree, line: str, ends: Ends) -> None:
