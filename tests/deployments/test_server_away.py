@@ -26,7 +26,7 @@ ASKS = {
 NEEDS_NONE = {
     "down": "stops processes of this machine", "list": "", "replay": "", "bundle": "", "fleet": "", "alerts": "",
     "approver": "", "new-runbook": "writes files",
-    "triage": "", "restore": "begins with etcd; then it is a run",
+    "logs": "reads files and systems", "triage": "", "restore": "begins with etcd; then it is a run",
     "watch": "stays, and waits for the server", "gateway": "stays, says so in /healthz", "notify": "only where a channel is a Secret block",
 }  # fmt: skip
 LONGEST_S = 5.0

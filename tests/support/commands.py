@@ -124,6 +124,7 @@ def alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\x00 text\n")))
     monkeypatch.setattr("uvicorn.Server.run", lambda self, *_: self.config.load())
     monkeypatch.setattr("deployments.watch.service.Watch.run", lambda _self: None)
+    monkeypatch.setattr("deployments.cli.logs_follow.Follower.follow", lambda self: self.look())
     before, factory = dict(os.environ), logging.getLogRecordFactory()
     handlers, hooks = [signal.getsignal(s) for s in SIGNALS], (sys.excepthook, sys.stdin)
     try:
