@@ -152,7 +152,8 @@ def test_every_state_of_an_action_run(rig: Rig, monkeypatch: pytest.MonkeyPatch)
     lives = {s: new_act(s, this_process(), parent, monkeypatch) for s in StateType}
     open_states = {s for s in StateType if not by_hand(s).is_final()}
     assert {s for s, owner in (gone | lives).items() if not free(owner)} == open_states
-    sweep(server_now() + SOON)
+    for _ in range(2):  # the server calls a planned run late when it likes: one that changed since it was listed is the next sweep's
+        sweep(server_now() + SOON)
     assert [s for s, owner in gone.items() if not free(owner)] == []
     held = {s for s, owner in lives.items() if not free(owner)}
     assert held == open_states - {StateType.SCHEDULED}  # an action never runs twice
