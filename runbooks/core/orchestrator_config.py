@@ -5,11 +5,9 @@ from typing import ClassVar, Literal
 from pydantic import Field, model_validator
 
 from runbooks.core.base import Frozen, Regex
-from runbooks.core.logs_config import LogSources
+from runbooks.core.logs_config import COLUMN, SQL_NAME, LogSources
 
 ENV = r"^[A-Za-z_][A-Za-z0-9_]{0,99}$"
-SQL_NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$"
-COLUMN = r"^[A-Za-z_][A-Za-z0-9_]{0,62}$"
 URL = r"^https?://[^\s]+$"
 
 

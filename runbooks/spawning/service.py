@@ -9,6 +9,7 @@ from runbooks.core.reading import Known
 from runbooks.core.typed_pods import OwnNames
 from runbooks.core.verdict import Cause
 from runbooks.parsers.railway import CAME_UP, ON_ITS_WAY, REDEPLOY, RESTART
+from runbooks.spawning.typed import to_platform
 from runbooks.spawning.view import SpawningView
 
 DOWN = "orchestrator-down"
@@ -51,7 +52,4 @@ def _redeploy(args: dict[str, object], deployment: str, names: OwnNames) -> Step
 
 
 def _call(query: str, deployment: str, names: OwnNames) -> str:
-    """The platform's call, as a person types it: the token by its variable, foreign text quoted."""
-    body = shlex.quote(json.dumps({"query": query, "variables": {"id": deployment}}))
-    header = f'-H "{names.platform_header}" -H "Content-Type: application/json"'
-    return f"curl -sSf {header} --data-binary {body} {shlex.quote(names.platform)}"
+    return to_platform(names, shlex.quote(json.dumps({"query": query, "variables": {"id": deployment}})))

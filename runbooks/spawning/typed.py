@@ -33,5 +33,10 @@ def setting(variable: str, names: OwnNames) -> str:
     """The orchestrator's variable, set to what the variable of that name holds here. The value stands on no command line."""
     where = (names.project, names.environment, names.service)
     body = shlex.join(("python3", "-c", UPSERT, *where, variable))
+    return f"{body} | {to_platform(names, '@-')}"
+
+
+def to_platform(names: OwnNames, data: str) -> str:
+    """A call of the orchestrator's platform with that body, as a word of the shell: the token by its variable."""
     header = f'-H "{names.platform_header}" -H "Content-Type: application/json"'
-    return f"{body} | curl -sSf {header} --data-binary @- {shlex.quote(names.platform)}"
+    return f"curl -sSf {header} --data-binary {data} {shlex.quote(names.platform)}"

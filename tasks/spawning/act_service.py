@@ -8,11 +8,10 @@ from runbooks.core.times import utc
 from runbooks.parsers.railway import ON_ITS_WAY
 from runbooks.spawning.parsers.orchestrator_log import parse_orchestrator_log
 from tasks.arguments import takes
-from tasks.clients.asked import orchestrator_of
 from tasks.clients.railway import RailwayClient
 from tasks.context import ActionRefused, ActionResult, Context
 from tasks.remote.unseen import UNSEEN
-from tasks.spawning.railway import LINES
+from tasks.spawning.railway import LINES, platform_of
 from tasks.transport.base import TransportError
 
 
@@ -21,7 +20,7 @@ def restart_service(a: ServiceAsRead, context: Context) -> ActionResult:
     """Start the program of the deployment in service again, from the same build.
 
     Refused when another deployment is in service or on its way, its status changed, or its log shows a newer cycle."""
-    client = _client(context)
+    client = platform_of(context)
     try:
         _check(a, client, context)
         client.restart(a.deployment)
@@ -33,20 +32,13 @@ def restart_service(a: ServiceAsRead, context: Context) -> ActionResult:
 @takes(ServiceAsRead)
 def redeploy_service(a: ServiceAsRead, context: Context) -> ActionResult:
     """Deploy a removed deployment's code again. Refused as a restart is."""
-    client = _client(context)
+    client = platform_of(context)
     try:
         _check(a, client, context)
         made = client.redeploy(a.deployment)
     finally:
         client.close()
     return ActionResult(said=(f"deployment {made} is made from {a.deployment}", UNSEEN))
-
-
-def _client(context: Context) -> RailwayClient:
-    config = orchestrator_of(context)
-    if config.railway is None:
-        raise ActionRefused(RefusalCode.CONFIG, "the fleet file names no platform of the orchestrator")
-    return RailwayClient(config.railway, context.redactor)
 
 
 def _check(a: ServiceAsRead, client: RailwayClient, context: Context) -> None:

@@ -5,11 +5,10 @@ from runbooks.core.refusal import RefusalCode
 from runbooks.parsers.ssh_key import describe_key_text
 from tasks.arguments import takes
 from tasks.clients.asked import orchestrator_of
-from tasks.clients.railway import RailwayClient
 from tasks.context import ActionRefused, ActionResult, Context
 from tasks.credentials import credential
 from tasks.remote.unseen import UNSEEN
-from tasks.spawning.railway import describe_variables, sealed_of
+from tasks.spawning.railway import describe_variables, platform_of, sealed_of
 from tasks.transport.base import TransportError
 
 
@@ -22,9 +21,7 @@ def set_railway_variable(a: SetVariable, context: Context) -> ActionResult:
     value = credential(config.ssh.key_env)
     if a.name != config.ssh.key_env or describe_key_text(value).fingerprint != a.fingerprint:
         raise ActionRefused(RefusalCode.CONFIG, f"this machine's {config.ssh.key_env} is not the key {a.fingerprint}")
-    if config.railway is None:
-        raise ActionRefused(RefusalCode.CONFIG, "the fleet file names no platform of the orchestrator")
-    client = RailwayClient(config.railway, context.redactor)
+    client = platform_of(context)
     try:
         try:
             hidden = sealed_of(client)

@@ -4,12 +4,14 @@ from dataclasses import dataclass
 
 from runbooks.core.orchestrator_config import Orchestrator
 from runbooks.core.reading import ODD_ANSWER, Absent, Known, Source, Unknown, UnknownReason
+from runbooks.core.refusal import RefusalCode
 from runbooks.parsers.railway import Deployment
 from runbooks.parsers.ssh_key import describe_key_text, public_shape
 from runbooks.spawning.evidence import Variables
 from runbooks.spawning.parsers.orchestrator_log import OrchestratorLog, parse_orchestrator_log
+from tasks.clients.asked import orchestrator_of
 from tasks.clients.railway import RailwayClient
-from tasks.context import Context
+from tasks.context import ActionRefused, Context
 from tasks.credentials import credential
 from tasks.diagnostic import diagnostic
 from tasks.transport.base import TransportError
@@ -26,6 +28,14 @@ class Platform:
     variables: Known[Variables] | Absent | Unknown
     service: Deployment | None = None
     newer: tuple[Deployment, ...] = ()
+
+
+def platform_of(context: Context) -> RailwayClient:
+    """The client of an action on the orchestrator's platform. Raises ActionRefused."""
+    config = orchestrator_of(context)
+    if config.railway is None:
+        raise ActionRefused(RefusalCode.CONFIG, "the fleet file names no platform of the orchestrator")
+    return RailwayClient(config.railway, context.redactor)
 
 
 @diagnostic("Railway: log, deployment, variables")
